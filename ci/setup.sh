@@ -1,0 +1,87 @@
+# shellcheck shell=bash
+# The set-up that ci/test, ci/demo and ci/matrix share. Sourced, not run: it moves to the root of the
+# repository and defines `prepare VENV EXTRAS`, which leaves the virtual environment VENV with an editable,
+# compiled install of pysched and its EXTRAS. Only what changed since the last time is installed or built.
+#
+# PYTHON names the interpreter (default: python3). Nothing outside of the repository is installed or changed.
+
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." || exit
+
+say() { printf '\n== %s\n' "$*"; }
+die() { printf '%s: %s\n' "$0" "$*" >&2; exit 1; }
+
+# check_python PYTHON: the interpreter is one that we support, and extensions can be built for it.
+check_python() {
+    command -v -- "$1" >/dev/null || die "no '$1' found; set PYTHON to a CPython 3.10 or later"
+    "$1" - <<'PY' || die "cannot build with '$1' (see above)"
+import os, shlex, shutil, sys, sysconfig
+
+if sys.implementation.name != "cpython" or sys.version_info < (3, 10):
+    sys.exit(f"needs CPython 3.10 or later, this is {sys.implementation.name} {sys.version.split()[0]}")
+try:
+    import ensurepip, venv
+except ImportError as error:
+    sys.exit(f"this Python cannot make virtual environments ({error}); the package is often called python3-venv")
+if os.name == "posix":
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
+    if shutil.which(compiler) is None:
+        sys.exit(f"no C compiler: '{compiler}' is not on PATH; install one, or set CC")
+    header = os.path.join(sysconfig.get_path("include"), "Python.h")
+    if not os.path.exists(header):
+        sys.exit(f"no Python headers: {header} is missing; the package is often called python3-dev")
+PY
+}
+
+# build_requirements PYTHON: what [build-system] of pyproject.toml asks for, one a line.
+build_requirements() {
+    "$1" - <<'PY'
+try:
+    import tomllib
+except ImportError:  # before 3.11
+    from pip._vendor import tomli as tomllib
+with open("pyproject.toml", "rb") as file:
+    print(*tomllib.load(file)["build-system"]["requires"], sep="\n")
+PY
+}
+
+# make_venv VENV: make it with the chosen Python, unless it exists, works, and is of that Python.
+make_venv() {
+    local venv=$1 python=${PYTHON:-python3} wanted
+    local show='import sys; print(sys.version)'
+    if [[ -z ${PYTHON:-} ]] && "$venv/bin/python" -c '' 2>/dev/null; then
+        return  # no Python was asked for: the one it was made with will do
+    fi
+    check_python "$python"
+    wanted=$("$python" -c "$show")
+    if [[ $("$venv/bin/python" -c "$show" 2>/dev/null) != "$wanted" ]]; then
+        say "making $venv with Python ${wanted%% *}"
+        "$python" -m venv --clear "$venv"
+    fi
+}
+
+prepare() {
+    local venv=$1 extras=$2 recipe switches
+    make_venv "$venv"
+    local python=$venv/bin/python stamp=$venv/pysched-built pip=(-m pip --quiet --disable-pip-version-check)
+    local old_recipe='' old_extras='' old_switches=''
+    if [[ -f $stamp ]]; then
+        { read -r old_recipe; read -r old_extras; read -r old_switches; } <"$stamp"
+    fi
+    recipe=$(cat pyproject.toml setup.py | cksum)
+    switches="debug=${PYSCHED_DEBUG:-0} coverage=${PYSCHED_COVERAGE:-0}"
+    extras=${extras:-$old_extras}  # who needs none is content with more
+
+    # The stamp's time is that of the start: what is edited during a build is built the next time.
+    printf '%s\n' "$recipe" "$extras" "$switches" >"$stamp.new"
+    if [[ $recipe != "$old_recipe" || $extras != "$old_extras" ]]; then
+        say "installing pysched${extras:+[$extras]} into $venv"
+        build_requirements "$python" >"$venv/build-requirements.txt"
+        "$python" "${pip[@]}" install --upgrade pip -r "$venv/build-requirements.txt"
+        # setuptools warns of every editable install that its folder comes first on sys.path: here it should.
+        PYTHONWARNINGS=ignore "$python" "${pip[@]}" install --no-build-isolation --editable ".${extras:+[$extras]}"
+    elif [[ $switches != "$old_switches" || -n $(find engine -newer "$stamp" -print -quit) ]]; then
+        say "building what changed in engine/"
+        "$python" setup.py --quiet build_ext --inplace
+    fi
+    mv -- "$stamp.new" "$stamp"
+}

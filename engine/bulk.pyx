@@ -1,0 +1,134 @@
+"""`Engine.call_many`: checks everything, makes room for everything, then adds without a way to fail."""
+
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
+from libc.math cimport isfinite
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
+
+from .numbers cimport seconds_ns, to_ns
+from .platform cimport lock, unlock
+from .timers cimport (
+    Core,
+    Entry,
+    core_place,
+    core_reserve,
+    core_wants_wake,
+    entry_call,
+    raise_shortage,
+    saturating_add,
+)
+
+cdef enum:
+    BATCH = 1024                     # timers added under one hold of the mutex
+
+
+cdef class Delays:
+    """An owned array of nanoseconds."""
+
+    cdef int64_t *ns
+    cdef Py_ssize_t count
+
+    def __dealloc__(self):
+        free(self.ns)
+
+    cdef int allocate(self, Py_ssize_t count) except -1:
+        self.ns = <int64_t *>malloc(max(count, 1) * sizeof(int64_t))
+        if self.ns == NULL:
+            raise MemoryError
+        self.count = count
+        return 0
+
+    cdef bint take_buffer(self, object delays) except -1:
+        """Reads a one-dimensional buffer of native doubles; False if `delays` is something else."""
+        cdef Py_buffer view
+        cdef Py_ssize_t i
+        cdef double seconds
+        if not PyObject_CheckBuffer(delays):
+            return False
+        try:
+            PyObject_GetBuffer(delays, &view, PyBUF_FORMAT | PyBUF_STRIDES)
+        except BufferError:
+            return False
+        try:
+            if view.ndim != 1 or view.format == NULL or view.format[0] != b"d" or view.format[1] != 0:
+                return False
+            self.allocate(view.shape[0])
+            for i in range(self.count):
+                seconds = (<double *>(<char *>view.buf + i * view.strides[0]))[0]
+                if not (seconds >= 0 and isfinite(seconds)):
+                    to_ns(seconds, f"delays[{i}]")
+                self.ns[i] = seconds_ns(seconds)
+        finally:
+            PyBuffer_Release(&view)
+        return True
+
+    cdef int take_iterable(self, object delays) except -1:
+        cdef Py_ssize_t i
+        cdef list values = list(delays)
+        self.allocate(len(values))
+        for i in range(self.count):
+            try:
+                self.ns[i] = to_ns(values[i], "delay")
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"delays[{i}]: {error}") from None
+        return 0
+
+
+cdef list checked_args(object args, Py_ssize_t count):
+    cdef list checked = list(args)
+    cdef Py_ssize_t i
+    if len(checked) != count:
+        raise ValueError(f"args must hold one tuple for each delay: {count}, got {len(checked)}")
+    for i in range(count):
+        if not isinstance(checked[i], tuple):
+            raise TypeError(f"args[{i}] must be a tuple, got {type(checked[i]).__name__}")
+    return checked
+
+
+cdef object add_many(Dispatcher self, object delays, object callback, object args):
+    cdef Core *core = self.c
+    cdef Delays times = Delays()
+    cdef list arguments = None
+    cdef Entry entry
+    cdef Py_ssize_t i = 0, end
+    cdef int failure
+    cdef int64_t now
+    cdef bint wake
+    if not callable(callback):
+        raise TypeError(f"callback must be callable, got {type(callback).__name__}")
+    if isinstance(delays, (str, bytes, bytearray)):
+        raise TypeError(f"delays must be a buffer of float64 or an iterable of numbers, got {type(delays).__name__}")
+    if not times.take_buffer(delays):
+        if not hasattr(type(delays), "__iter__") and not hasattr(type(delays), "__getitem__"):
+            raise TypeError(f"delays must be a buffer of float64 or an iterable of numbers, got {type(delays).__name__}")
+        times.take_iterable(delays)
+    if args is not None:
+        arguments = checked_args(args, times.count)
+    now = self.now()
+    entry.period = 0
+    entry.flags = 0
+    entry.key = NULL
+    entry_call(&entry, callback, ())
+    lock(&core.mutex)
+    failure = core_reserve(core, times.count, 0)
+    if not failure:
+        core.reserved += times.count
+    unlock(&core.mutex)
+    if failure:
+        raise_shortage(failure)
+    while i < times.count:
+        end = min(i + BATCH, times.count)
+        wake = False
+        lock(&core.mutex)
+        core.reserved -= end - i
+        while i < end:
+            if arguments is not None:
+                entry_call(&entry, callback, <tuple>arguments[i])
+            entry.when = saturating_add(now, times.ns[i])
+            core_place(core, &entry, 0)
+            wake |= core_wants_wake(core, entry.when)
+            i += 1
+        unlock(&core.mutex)
+        if wake:
+            self.wake()
+    return times.count

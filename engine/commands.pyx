@@ -1,0 +1,180 @@
+"""The compiled `CommandScheduler`: a dispatcher whose runs are commands."""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint32_t
+
+from .dispatch cimport start as dispatch_start, stop as dispatch_stop
+from .dispatcher cimport Dispatcher
+from .interpreter cimport call_method
+from .numbers cimport interval_ns, timeout_seconds, to_ns
+from .timers cimport COMMAND, NO_ARGUMENTS, REPEATS, Entry, Run, core_add, core_cancel_key, core_check, saturating_add
+
+from pysched.reports import call_handler, log_error
+
+cdef object MISSING = object()
+cdef object ScheduledCommand = None
+cdef str EXECUTE = "execute"
+
+
+cdef class CommandScheduler(Dispatcher):
+    """Runs commands once or repeatedly, one at a time, with a shared context.
+
+    Parameters
+    ----------
+    context
+        Handed to each command's `execute`; errors are stored in its `last_error`.
+    on_error
+        `on_error(exc, command)` is called instead.  With neither, errors are logged (logger `pysched`, ERROR).
+    name
+        The loop's daemon thread is `{name}_t`.
+    clock
+        A `pysched.Clock`; default: the system's.
+    max_workers
+        With more than one, commands run on a `ThreadPoolExecutor` of that many workers and may overlap, except those of
+        one key; the context is then shared between threads.
+
+    A command is any object with `execute(context)`; `key` and `repeat_interval_s` are optional.
+    """
+
+    cdef public object context
+    cdef object on_error
+    cdef object known_type               # the class of the latest command, whose `execute` was seen to be callable
+    cdef dict __dict__
+
+    def __init__(self, context=None, on_error=None, name="scheduler", *, clock=None, max_workers=1):
+        if on_error is not None and not callable(on_error):
+            raise TypeError(f"on_error must be callable, got {type(on_error).__name__}")
+        if isinstance(max_workers, bool) or not isinstance(max_workers, int):
+            raise TypeError(f"max_workers must be an int, got {type(max_workers).__name__}")
+        if not 1 <= max_workers <= 1 << 20:
+            raise ValueError(f"max_workers must be from 1 to {1 << 20}, got {max_workers}")
+        self.set_up(name, clock)
+        self.workers = max_workers if max_workers > 1 else 0
+        self.context = context
+        self.on_error = on_error
+
+    def submit(self, command, delay_s=0.0):
+        """Runs `command` once, `delay_s` seconds from now, or again and again if it has a `repeat_interval_s`.
+
+        A command with the same `key` that waits is replaced.  Raises ValueError for a delay that is not finite and >= 0
+        or a `repeat_interval_s` that is not finite and > 0, TypeError for a command without `execute`.  O(1) on average.
+        """
+        cdef int64_t delay = to_ns(delay_s, "delay_s")
+        cdef Entry entry
+        cdef uint32_t slot, generation
+        if type(command) is not self.known_type:
+            self.check_command(command)
+        key = attribute(command, "key")
+        interval = attribute(command, "repeat_interval_s")
+        entry.flags = COMMAND
+        if interval is not None:
+            interval_ns(interval, "repeat_interval_s")
+            entry.flags = COMMAND | REPEATS
+        entry.key = NULL
+        if key is not None:
+            entry.key = <PyObject *>key
+            entry.hash = key_hash(key)
+        entry.callback = <PyObject *>command
+        entry.receiver = entry.arguments = NULL
+        entry.layout = NO_ARGUMENTS
+        entry.period = 0
+        entry.when = saturating_add(self.now(), delay)
+        if core_add(self.c, &entry, &slot, &generation):
+            self.wake()
+
+    def schedule(self, command, interval_s, delay_s=0.0, key=None):
+        """Runs `command` after `delay_s` seconds and then again `interval_s` seconds after the end of each run.
+
+        `key` is used instead of the command's own.  Submits a `ScheduledCommand`; raises what `submit` does.
+        """
+        global ScheduledCommand
+        interval_ns(interval_s, "interval_s")
+        to_ns(delay_s, "delay_s")
+        self.check_command(command)
+        if ScheduledCommand is None:
+            from pysched.commands import ScheduledCommand
+        self.submit(ScheduledCommand(command, interval_s, key), delay_s)
+
+    def remove(self, key):
+        """Cancels the command of that key: it never starts again.  Unknown keys are silent.  O(1)."""
+        if key is not None:
+            key_hash(key)
+            core_cancel_key(self.c, key)
+
+    def start(self):
+        """Starts the daemon thread; nothing if it runs.  After a `stop` that a command has outlived, its loop goes on."""
+        self.check_untouched()
+        dispatch_start(self)
+
+    def stop(self, timeout=2.0):
+        """Ends the loop and waits at most `timeout` seconds (None: without limit); what is queued stays queued.
+
+        Inside a command it signals and returns.
+        """
+        dispatch_stop(self, timeout_seconds(timeout))
+
+    def _check(self):
+        """Raises AssertionError naming the first broken invariant; O(n)."""
+        core_check(self.c)
+
+    def __repr__(self):
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    cdef str loop_name(self):
+        return f"{self.name}_t"
+
+    cdef int check_command(self, object command) except -1:
+        if not callable(getattr(command, EXECUTE, None)):
+            raise TypeError(f"command must have an execute(context) method, got {type(command).__name__}")
+        if callable(getattr(type(command), EXECUTE, None)):
+            self.known_type = type(command)
+        return 0
+
+    cdef int check_untouched(self) except -1:
+        for attribute in ("_queue", "_cancellation"):
+            if attribute in vars(self) or hasattr(type(self), attribute):
+                raise TypeError(f"{attribute} of a {type(self).__name__} cannot be replaced: its queue is compiled")
+        return 0
+
+    # -- what a run is --
+
+    cdef PyObject *invoke(self, Run *run) noexcept:
+        return call_method(run.references.callback, <PyObject *>EXECUTE, <PyObject *>self.context)
+
+    cdef int64_t repeat_at(self, Run *run, int64_t now) noexcept:
+        """The interval is asked for after each run: a command may change or end its repetition."""
+        try:
+            interval = attribute(<object>run.references.callback, "repeat_interval_s")
+            if interval is None:
+                return -1
+            return saturating_add(now, interval_ns(interval, "repeat_interval_s"))
+        except BaseException as error:
+            self.report(run, error)
+            return -1
+
+    cdef void report(self, Run *run, object error) noexcept:
+        if self.on_error is not None:
+            call_handler(self.on_error, error, <object>run.references.callback)
+        elif self.context is None:
+            log_error(f"{self.name}: a command raised an exception", error)
+        else:
+            try:
+                self.context.last_error = error
+            except BaseException as failure:
+                log_error(f"{self.name}: a command raised an exception", error)
+                log_error(f"{self.name}: the context does not take a last_error", failure)
+
+
+cdef inline object attribute(object command, str name):
+    """The attribute, or None if there is none; a property that fails with AttributeError is not taken for missing."""
+    value = getattr(command, name, MISSING)
+    if value is MISSING:
+        return getattr(command, name) if hasattr(type(command), name) else None
+    return value
+
+
+cdef Py_hash_t key_hash(object key) except? -1:
+    try:
+        return hash(key)
+    except TypeError as error:
+        raise TypeError(f"key must be hashable: {error}") from error

@@ -1,0 +1,420 @@
+"""The loop and its life: start, run, stop, wait.
+
+Ground rules
+* At most one thread is in `loop` for a core (`Core.looping`); only it, or a thread that knows there is none, moves the
+  phase from STOPPING to STOPPED.
+* `wait_for_work` is the one place that sleeps.  It holds no GIL; all it calls is free of Python.
+* A `stop` waits by looking again whenever it is told to, so nothing here holds anything while it waits.
+"""
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int64_t, uint32_t
+
+from .dispatcher cimport run_inline, runner_enter, runner_leave, runs_here
+from .executors cimport drains_wanted, hand_over, open_pool
+from .lateness cimport Histogram, histogram_summary
+from .platform cimport (
+    NEVER,
+    lock,
+    monotonic_ns,
+    sleep_slack,
+    unlock,
+    waker_open,
+    waker_wait,
+)
+from .runs cimport core_collect_due, core_put_back
+from .timers cimport STARTED, STOPPED, STOPPING, Core, Runner, core_hold, core_notify, core_prune, core_release
+
+import threading
+
+from pysched import lifecycle
+from pysched.reports import log_error, logger
+from pysched.stats import EngineStats
+
+cdef enum:
+    BATCH = 1024                     # timers moved under one hold of the mutex
+    DRAIN_GRACE_NS = 100_000         # how long the loop leaves due timers to a drain that is between callbacks
+
+cdef enum Outcome:
+    LEFT                             # the loop is out: queued runs are back in the heap
+    WORK                             # something is to be run here or handed over
+    LOOK                             # look for signals, then come back
+
+
+# -- the loop -------------------------------------------------------------------------------------------------------
+
+cdef inline bint has_work(Core *core, int64_t now) noexcept nogil:
+    if core.workers == 0:
+        return core.heap.size != 0 and core.heap.nodes[0].when <= now
+    return drains_wanted(core) != 0
+
+
+cdef inline int64_t sleep_until(Core *core, int64_t now) noexcept nogil:
+    cdef int64_t due = core.heap.nodes[0].when if core.heap.size else NEVER
+    if core.drains > core.busy and due < now + DRAIN_GRACE_NS:
+        # A drain between two callbacks takes what comes due, and wakes the loop if it ends before that.
+        return now + DRAIN_GRACE_NS
+    return due
+
+
+cdef void leave_loop(Core *core) noexcept nogil:
+    core_put_back(core)
+    core.looping = False
+    core.phase = STOPPED
+
+
+cdef Outcome wait_for_work(Core *core, int signal_fd) noexcept nogil:
+    """Sleeps until something is due that needs the GIL; due timers reach the ready ring without it."""
+    cdef int64_t now, until
+    lock(&core.mutex)
+    while True:
+        if core.phase != STARTED:
+            leave_loop(core)
+            unlock(&core.mutex)
+            return LEFT
+        now = monotonic_ns()
+        if core.workers and core_collect_due(core, now, BATCH) == BATCH:
+            if not drains_wanted(core):
+                unlock(&core.mutex)      # registrations and drains get a turn
+                lock(&core.mutex)
+                continue
+        core_prune(core)
+        if has_work(core, now):
+            unlock(&core.mutex)
+            return WORK
+        until = sleep_until(core, now)
+        core.sleep_until = until
+        core.sleeping = True
+        unlock(&core.mutex)
+        waker_wait(&core.waker, signal_fd, NEVER if until == NEVER else until - now)
+        lock(&core.mutex)
+        core.sleeping = False
+        core.wakeups += 1
+        if signal_fd >= 0:
+            unlock(&core.mutex)
+            return LOOK
+
+
+cdef Outcome wait_through_clock(Dispatcher self) except *:
+    """The same through a user's clock, whose methods are foreign code."""
+    cdef Core *core = self.c
+    cdef int64_t now, until
+    cdef Outcome outcome = LOOK
+    self.event.clear()
+    now = self.now()
+    lock(&core.mutex)
+    if core.phase != STARTED:
+        leave_loop(core)
+        outcome = LEFT
+    else:
+        if core.workers:
+            core_collect_due(core, now, BATCH)
+        core_prune(core)
+        if has_work(core, now) or (core.heap.size and core.heap.nodes[0].when <= now):
+            outcome = WORK
+        else:
+            until = sleep_until(core, now)
+            core.sleep_until = until
+            core.sleeping = True
+    unlock(&core.mutex)
+    if outcome != LOOK:
+        return outcome
+    try:
+        self.clock.wait(self.event, None if until == NEVER else min((until - now) / 1e9, threading.TIMEOUT_MAX))
+    finally:
+        lock(&core.mutex)
+        core.sleeping = False
+        core.wakeups += 1
+        unlock(&core.mutex)
+    return LOOK
+
+
+# -- the loop's life ------------------------------------------------------------------------------------------------
+
+cdef int run_loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) except -1:
+    """Loops until somebody stops it.  What it raises ended it; `end_loop` must follow."""
+    cdef Core *core = self.c
+    cdef int signal_fd = -1 if signals is None else signals.reading
+    cdef Outcome outcome
+    while True:
+        if self.clock is None:
+            with nogil:
+                outcome = wait_for_work(core, signal_fd)
+        else:
+            outcome = wait_through_clock(self)
+        if outcome == LEFT:
+            return 0
+        if signals is not None:
+            signals.look()
+        if outcome == WORK:
+            if pool is None:
+                run_inline(self, signals is not None)
+            else:
+                hand_over(self, pool, epoch)
+
+
+cdef int end_loop(Dispatcher self, object pool) except -1:
+    """Makes the core a stopped one, whatever ended the loop, and lets go of a pool of our own."""
+    cdef Core *core = self.c
+    lock(&core.mutex)
+    if core.looping:                     # an exception came out of the loop, or this is a child of a fork in a callback
+        leave_loop(core)
+    unlock(&core.mutex)
+    if pool is not None and self.executor is None:
+        pool.shutdown(wait=False)
+    core_notify(core)
+    return 0
+
+
+cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) except -1:
+    """Everything that the thread of a loop does, from its first line to its last."""
+    cdef Core *core = self.c
+    cdef Runner runner
+    cdef uint32_t forks = core.forks
+    cdef long slack = sleep_slack(1)
+    core_hold(core)
+    lock(&core.mutex)
+    runner_enter(core, &runner)
+    unlock(&core.mutex)
+    try:
+        run_loop(self, pool, epoch, signals)
+    finally:
+        sleep_slack(slack)
+        lock(&core.mutex)
+        runner_leave(core, &runner)
+        unlock(&core.mutex)
+        if core.forks == forks:
+            end_loop(self, pool)
+        core_release(core)
+    return 0
+
+
+def _loop_thread(Dispatcher self not None, pool, uint32_t epoch):
+    """The target of the loop's own thread: nothing leaves it."""
+    try:
+        loop(self, pool, epoch, None)
+    except BaseException as error:
+        if not lifecycle.exiting():
+            log_error(f"{self.name}: the loop has ended", error)
+
+
+cdef class SignalPipe:
+    """Makes a signal end the wait of `run()` on the main thread.
+
+    A signal that arrives just before the wait would be noticed only after it; so Python's own handler writes a byte
+    into this pipe (`signal.set_wakeup_fd`), which the wait watches.  The program's wake-up descriptor is put back
+    afterwards, with the bytes that were meant for it.
+    """
+
+    cdef int reading
+    cdef int writing
+    cdef int program
+
+    def __cinit__(self):
+        import os
+        import signal
+
+        self.reading, self.writing = os.pipe()
+        os.set_blocking(self.reading, False)
+        os.set_blocking(self.writing, False)
+        self.program = signal.set_wakeup_fd(self.writing, warn_on_full_buffer=False)
+
+    cdef int look(self) except -1:
+        """Runs the handlers of signals that have come, and raises what they raise."""
+        import os
+
+        try:
+            arrived = os.read(self.reading, 512)
+            if self.program >= 0:
+                os.write(self.program, arrived)
+        except OSError:
+            pass                         # nothing arrived, or the program's end is full or closed
+        PyErr_CheckSignals()
+        return 0
+
+    cdef int close(self) except -1:
+        import os
+        import signal
+
+        signal.set_wakeup_fd(self.program)
+        try:
+            self.look()
+        finally:
+            os.close(self.reading)
+            os.close(self.writing)
+        return 0
+
+
+cdef int begin(Dispatcher self, bint resume) except -1:
+    """Makes the core a started one with a loop to come: 1, 0 if it has one already, 2 if a stop was taken back."""
+    cdef Core *core = self.c
+    cdef int result = 1
+    cdef int64_t now = self.now()
+    cdef bint opened = True
+    lock(&core.mutex)
+    if core.phase == STARTED or (core.phase == STOPPING and not resume):
+        result = 0
+    elif core.phase == STOPPING:
+        core.phase = STARTED
+        result = 2
+    elif core.native_clock and waker_open(&core.waker):
+        opened = False
+    else:
+        core.phase = STARTED
+        core.looping = not self.driven
+        core.start_ns = now
+        core.epoch += 1
+        core.drains = core.busy = 0
+    unlock(&core.mutex)
+    if not opened:
+        raise OSError("no descriptor for the loop's wake-up")
+    return result
+
+
+cdef int start(Dispatcher self) except -1:
+    """Starts the loop on a thread of its own; nothing if it runs.  O(1)."""
+    cdef Core *core = self.c
+    cdef int begun = begin(self, True)
+    if begun == 0:
+        return 0
+    if begun == 2:
+        self.wake()
+        if core.running:
+            logger().warning("%s: started while a callback from before the stop still runs; its loop goes on", self.name)
+        return 0
+    pool = None
+    try:
+        if self.driven:
+            self.clock.attach(self.age, self)
+            return 0
+        lifecycle.arm()
+        pool = open_pool(self)
+        threading.Thread(
+            target=_loop_thread, args=(self, pool, core.epoch), name=self.loop_name(), daemon=True
+        ).start()
+    except BaseException:
+        end_loop(self, pool)
+        if self.driven:
+            core.phase = STOPPED
+        raise
+    return 0
+
+
+cdef int run(Dispatcher self) except -1:
+    """The loop on the caller's thread, until `stop`."""
+    cdef SignalPipe signals = None
+    if self.driven:
+        raise RuntimeError(f"{self.name}: its clock runs it; there is nothing for run() to wait for")
+    if not begin(self, False):
+        raise RuntimeError(f"{self.name} is running already")
+    pool = None
+    try:
+        lifecycle.arm()
+        pool = open_pool(self)
+        if threading.current_thread() is threading.main_thread():
+            signals = SignalPipe()
+    except BaseException:
+        end_loop(self, pool)
+        raise
+    try:
+        loop(self, pool, self.c.epoch, signals)
+    finally:
+        if signals is not None:
+            signals.close()
+    return 0
+
+
+cdef bint stop(Dispatcher self, object timeout) except -1:
+    """Stops the loop and waits at most `timeout` seconds for what runs; whether nothing is left running.
+
+    From inside a callback, or a signal handler on the loop's own thread, it signals and returns.
+    """
+    cdef Core *core = self.c
+    cdef size_t own
+    cdef bint inside, idle
+    lock(&core.mutex)
+    inside = runs_here(core, &own)
+    if core.phase == STARTED:
+        core.phase = STOPPING if core.looping else STOPPED
+    core.sleeping = False
+    idle = core.running == own
+    unlock(&core.mutex)
+    self.wake()
+    if self.driven:
+        self.clock.detach(self)
+    if inside:
+        return idle
+    return wait_for(self, lambda: has_ended(self), timeout)
+
+
+cdef bint wait_for(Dispatcher self, object predicate, object timeout) except -1:
+    """Waits until `predicate()`, which a `core_notify` makes this thread look at again."""
+    cdef Core *core = self.c
+    cdef uint32_t forks = core.forks
+    lock(&core.mutex)
+    core.waiting += 1
+    unlock(&core.mutex)
+    try:
+        return self.core.waiters.wait_for(predicate, timeout)
+    finally:
+        lock(&core.mutex)
+        core.waiting -= core.forks == forks
+        unlock(&core.mutex)
+
+
+cdef bint has_ended(Dispatcher self) noexcept:
+    cdef bint ended
+    lock(&self.c.mutex)
+    ended = self.c.phase != STOPPING and self.c.running == 0
+    unlock(&self.c.mutex)
+    return ended
+
+
+cdef bint wait_idle(Dispatcher self, object timeout) except -1:
+    """Waits until nothing is due, queued or running; whether that came about."""
+    cdef size_t own
+    cdef bint inside
+    lock(&self.c.mutex)
+    inside = runs_here(self.c, &own) and own
+    unlock(&self.c.mutex)
+    if inside:
+        raise RuntimeError("wait_idle inside a callback would wait for itself")
+    if self.driven:
+        return is_idle(self)
+    return wait_for(self, lambda: is_idle(self), timeout)
+
+
+cdef bint is_idle(Dispatcher self) except -1:
+    cdef Core *core = self.c
+    cdef int64_t now = self.now()
+    cdef bint idle
+    lock(&core.mutex)
+    core_prune(core)
+    idle = (core.ring_count == core.zombies and core.running == 0
+            and (core.heap.size == 0 or core.heap.nodes[0].when > now))
+    unlock(&core.mutex)
+    return idle
+
+
+cdef object stats(Dispatcher self):
+    """A `pysched.EngineStats`, of one instant."""
+    cdef Core *core = self.c
+    cdef Core copy
+    with nogil:
+        lock(&core.mutex)
+        copy = core[0]
+        unlock(&core.mutex)
+    return EngineStats(
+        scheduled=copy.scheduled,
+        started=copy.started,
+        cancelled=copy.cancelled,
+        coalesced=copy.coalesced,
+        errors=copy.errors,
+        wakeups=copy.wakeups,
+        ready=copy.ring_count - copy.zombies,
+        running=copy.running,
+        pending=copy.live,
+        dropped=copy.dropped,
+        abandoned=0,
+        lateness=histogram_summary(&copy.lateness),
+    )

@@ -1,0 +1,38 @@
+"""`Dispatcher`: what `Engine` and `CommandScheduler` have in common, a core and the life of its loop."""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint32_t
+
+from .timers cimport Core, Run, Runner, _Core
+
+
+cdef class Dispatcher:
+    cdef _Core core
+    cdef Core *c                     # core.c
+    cdef object __weakref__
+    cdef public str name
+    cdef object clock                # None: the system's, read in C
+    cdef object event                # wakes a loop that waits through a user's clock
+    cdef bint driven                 # by a DrivingClock: no loop, no thread
+    cdef long age
+    cdef object executor             # the user's, or None
+    cdef long executor_pid
+    cdef uint32_t workers            # of a pool of our own; 0: none
+    cdef object failure              # what ended the loop, for run()
+
+    cdef int set_up(self, object name, object clock) except -1
+    cdef str loop_name(self)
+    cdef int64_t now(self) except? -1
+    cdef void wake(self) noexcept
+
+    cdef PyObject *invoke(self, Run *run) noexcept
+    cdef int64_t repeat_at(self, Run *run, int64_t now) noexcept
+    cdef void report(self, Run *run, object error) noexcept
+    cdef bint perform(self, Run *run, bint interruptible) noexcept
+
+
+cdef bint runs_here(Core *core, size_t *own) noexcept nogil
+cdef void runner_enter(Core *core, Runner *runner) noexcept nogil
+cdef void runner_leave(Core *core, Runner *runner) noexcept nogil
+cdef int run_inline(Dispatcher self, bint interruptible) except -1
+cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1

@@ -1,0 +1,218 @@
+"""`Engine`: timers at the API, spelt as asyncio spells them."""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint32_t
+
+from .dispatch cimport run as dispatch_run, start as dispatch_start, stats as dispatch_stats, stop as dispatch_stop, wait_idle as dispatch_wait_idle
+from .bulk cimport add_many
+from .dispatcher cimport Dispatcher
+from .executors cimport accept_executor
+from .handle cimport TimerHandle, new_handle
+from .numbers cimport interval_ns, moment_ns, timeout_seconds, to_ns
+from .platform cimport NEVER, lock, unlock
+from .runs cimport core_next_due
+from .timers cimport (
+    STARTED,
+    Entry,
+    Run,
+    core_add,
+    core_cancel_key,
+    core_check,
+    entry_call,
+    saturating_add,
+)
+
+from pysched.reports import call_handler, log_error
+
+
+cdef class Engine(Dispatcher):
+    """A timer engine.
+
+    Parameters
+    ----------
+    executor
+        Who runs the callbacks.  None: the loop's own thread, one at a time.  An int: a `ThreadPoolExecutor` of that many
+        workers, made and shut down by the engine.  A `ThreadPoolExecutor`: yours, never shut down here, used in batches.
+        Any other object with `submit`: one `submit` a callback.
+    clock
+        A `pysched.Clock`; default: the system's.  On a `pysched.testing.ManualClock` executors are not used.
+    name
+        Of the loop's thread; workers are `{name}-worker_{i}`.
+    on_error
+        `on_error(exc, handle)` is called with what a callback raised, on the thread that ran it; default: an ERROR with
+        traceback on the logger `pysched`.
+
+    All methods are safe in any thread.  Delays are seconds >= 0 and count from the call, whether or not the engine is
+    started; beyond 292 years they are accepted and never come.  Bad arguments raise TypeError or ValueError naming the
+    argument, with nothing changed; `TimerLimitError` is raised at 16,777,215 live timers.  Callbacks start in the
+    order of (due, submission).
+    """
+
+    cdef object on_error
+
+    def __init__(self, executor=None, *, bint daemon=False, clock=None, name="pysched", on_error=None):
+        if daemon:
+            raise NotImplementedError("daemon")
+        if on_error is not None and not callable(on_error):
+            raise TypeError(f"on_error must be callable, got {type(on_error).__name__}")
+        accept_executor(self, executor)
+        self.set_up(name, clock)
+        self.on_error = on_error
+
+    # -- registering --
+
+    cdef TimerHandle register(self, int64_t when, int64_t period, object callback, tuple args, object key):
+        cdef Entry entry
+        cdef TimerHandle handle
+        if not callable(callback):
+            raise TypeError(f"callback must be callable, got {type(callback).__name__}")
+        entry_call(&entry, callback, args)
+        entry.when = when
+        entry.period = period
+        entry.flags = 0
+        entry.key = NULL
+        if key is not None:
+            entry.key = <PyObject *>key
+            entry.hash = key_hash(key)
+        handle = new_handle(self.c)
+        handle.when_ns = when
+        if core_add(self.c, &entry, &handle.slot, &handle.generation):
+            self.wake()
+        return handle
+
+    def call_later(self, delay, callback, *args, key=None):
+        """Calls `callback(*args)` once, `delay` seconds from now; 0: as soon as all that is due already has started.
+
+        `key`: anything hashable; the timer that holds the key is cancelled by this one.  O(1) on average, O(log n) at
+        worst.
+        """
+        cdef int64_t delay_ns = to_ns(delay, "delay")
+        return self.register(saturating_add(self.now(), delay_ns), 0, callback, args, key)
+
+    def call_at(self, when, callback, *args, key=None):
+        """Calls `callback(*args)` once, at `when` in seconds of `time()`; a time in the past is taken as now."""
+        cdef int64_t when_ns = moment_ns(when, "when")
+        cdef int64_t now = self.now()
+        return self.register(when_ns if when_ns > now else now, 0, callback, args, key)
+
+    def call_every(self, interval, callback, *args, delay=None, key=None):
+        """Calls `callback(*args)` on a fixed grid: now + `delay` (default: `interval`) + k x `interval` seconds.
+
+        A timer never overlaps itself: slots that come due while it is queued or running are coalesced and counted.
+        What was missed otherwise collapses into one run of the latest slot.
+        """
+        cdef int64_t period = interval_ns(interval, "interval")
+        cdef int64_t delay_ns = period if delay is None else to_ns(delay, "delay")
+        return self.register(saturating_add(self.now(), delay_ns), period, callback, args, key)
+
+    def call_many(self, delays, callback, args=None):
+        """Calls `callback(*args[i])` once, `delays[i]` seconds from now, for each i; returns how many there are.
+
+        `delays`: a buffer of float64 (array, NumPy) or any iterable; `args`: None or an iterable of as many tuples.
+        All or nothing, without handles, O(1) a timer on average.
+        """
+        return add_many(self, delays, callback, args)
+
+    def cancel_key(self, key):
+        """`cancel()` of the timer that holds `key`; False if none does."""
+        key_hash(key)
+        return core_cancel_key(self.c, key) == 1
+
+    # -- life --
+
+    def start(self):
+        """Starts the loop on a daemon thread of its own; nothing if it runs already.
+
+        After a `stop` that a running callback has outlived, the old loop goes on, with a warning.
+        """
+        dispatch_start(self)
+
+    def run(self):
+        """Runs the loop on this thread until `stop()`; without an executor callbacks run here too.
+
+        Ctrl-C ends it at once.  Raises RuntimeError if the engine is running, and what ended the loop if it failed.
+        """
+        dispatch_run(self)
+
+    def stop(self, timeout=None):
+        """Stops the engine: no callback starts any more, what is queued stays for the next start.
+
+        Waits at most `timeout` seconds (None: without limit) for callbacks that run, and returns whether none is left.
+        Inside a callback, or in a signal handler on the thread of `run()`, it signals and returns.
+        """
+        return dispatch_stop(self, timeout_seconds(timeout))
+
+    def wait_idle(self, timeout=None):
+        """Waits until nothing is due, queued or running: True, or False after `timeout` seconds.
+
+        Future timers do not count.  On a `ManualClock` it answers at once.  RuntimeError inside a callback.
+        """
+        return dispatch_wait_idle(self, timeout_seconds(timeout))
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info):
+        self.stop()
+
+    # -- looking --
+
+    def time(self):
+        """Seconds of the engine's clock: monotonic, of no particular origin."""
+        return self.now() / 1e9
+
+    @property
+    def running(self):
+        """Whether the engine is started."""
+        return self.c.phase == STARTED
+
+    def __len__(self):
+        """Timers that may still start, each periodic one once."""
+        return self.c.live
+
+    def __bool__(self):
+        return True
+
+    def next_deadline(self):
+        """When the earliest timer is due, in seconds of `time()`; None if none ever is."""
+        cdef int64_t due
+        lock(&self.c.mutex)
+        due = core_next_due(self.c)
+        unlock(&self.c.mutex)
+        return None if due == NEVER else due / 1e9
+
+    def stats(self):
+        """An `EngineStats` of one instant."""
+        return dispatch_stats(self)
+
+    def _check(self):
+        """Raises AssertionError naming the first broken invariant; O(n)."""
+        core_check(self.c)
+
+    def __repr__(self):
+        state = "running" if self.running else "stopped"
+        return f"<{type(self).__name__} {self.name!r} {state}, {len(self)} timers>"
+
+    # -- errors --
+
+    cdef void report(self, Run *run, object error) noexcept:
+        cdef TimerHandle handle
+        try:
+            if self.on_error is None:
+                log_error(f"{self.name}: a callback raised an exception", error)
+            else:
+                handle = new_handle(self.c)
+                handle.slot = run.slot
+                handle.generation = run.generation
+                handle.when_ns = run.due
+                call_handler(self.on_error, error, handle)
+        except BaseException as failure:
+            log_error(f"{self.name}: an error could not be reported", failure)
+
+
+cdef Py_hash_t key_hash(object key) except? -1:
+    try:
+        return hash(key)
+    except TypeError as error:
+        raise TypeError(f"key must be hashable: {error}") from error

@@ -1,0 +1,12 @@
+"""How due callbacks reach an executor: through drains in a thread pool, or each by itself."""
+
+from libc.stdint cimport uint32_t
+
+from .dispatcher cimport Dispatcher
+from .timers cimport Core
+
+
+cdef int accept_executor(Dispatcher self, object executor) except -1
+cdef object open_pool(Dispatcher self)
+cdef uint32_t drains_wanted(const Core *core) noexcept nogil
+cdef int hand_over(Dispatcher self, object pool, uint32_t epoch) except -1

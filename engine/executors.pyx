@@ -1,0 +1,210 @@
+"""See executors.pxd."""
+
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport UINT32_MAX, int64_t
+from libc.string cimport memset
+
+from .dispatcher cimport drain_ready
+from .platform cimport lock, unlock
+from .runs cimport core_finish, core_restore_run, core_take_ready
+from .timers cimport (
+    ARGUMENT_TUPLE,
+    ONE_ARGUMENT,
+    STARTED,
+    Entry,
+    References,
+    Run,
+    core_add,
+    core_notify,
+    drop,
+)
+
+from functools import partial
+from os import getpid
+from types import MethodType
+
+cdef uint32_t EACH_BY_ITSELF = UINT32_MAX     # `Core.workers` for an executor that is no thread pool
+
+
+cdef int accept_executor(Dispatcher self, object executor) except -1:
+    """Takes what `Engine(executor)` was given: None, a number of workers, or an executor."""
+    if executor is None:
+        return 0
+    if isinstance(executor, bool):
+        raise TypeError("executor must be None, a number of workers or an Executor, got a bool")
+    if isinstance(executor, int):
+        if not 1 <= executor <= 1 << 20:
+            raise ValueError(f"executor, as a number of workers, must be from 1 to {1 << 20}, got {executor}")
+        self.workers = executor
+        return 0
+    if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
+        raise TypeError(f"executor must be None, a number of workers or an Executor, got {type(executor).__name__}")
+    self.executor = executor
+    self.executor_pid = getpid()
+    return 0
+
+
+cdef object open_pool(Dispatcher self):
+    """The executor for a loop that is about to start, or None; tells the core how many workers it has."""
+    cdef uint32_t workers = 0
+    if self.executor is None and not self.workers:
+        pool = None
+    else:
+        from concurrent.futures import ThreadPoolExecutor
+
+        if self.executor is None:
+            pool = ThreadPoolExecutor(self.workers, thread_name_prefix=f"{self.name}-worker")
+            workers = self.workers
+        else:
+            if self.executor_pid != getpid():
+                raise RuntimeError("the executor was made before a fork and has no threads here: make a new engine")
+            pool = self.executor
+            workers = pool._max_workers if isinstance(pool, ThreadPoolExecutor) else EACH_BY_ITSELF
+    self.c.workers = workers
+    return pool
+
+
+cdef uint32_t drains_wanted(const Core *core) noexcept nogil:
+    """How many more drains there should be: each ready run gets a worker, as long as workers are free."""
+    cdef uint32_t ready = core.ring_count - core.zombies
+    cdef uint32_t free_workers = core.workers - core.busy
+    cdef uint32_t wanted = ready if ready < free_workers else free_workers
+    cdef uint32_t coming = core.drains - core.busy
+    return wanted - coming if wanted > coming else 0
+
+
+cdef int hand_over(Dispatcher self, object pool, uint32_t epoch) except -1:
+    """Gets the ready runs on their way.  Raises what the executor raises; nothing is lost by that."""
+    if self.c.workers == EACH_BY_ITSELF:
+        return submit_each(self, pool)
+    return submit_drains(self, pool, epoch)
+
+
+# -- thread pools ---------------------------------------------------------------------------------------------------
+
+def _drain(Dispatcher self not None, uint32_t epoch):
+    """What the thread pool is given."""
+    drain_ready(self, epoch)
+
+
+def _drain_done(Dispatcher self not None, uint32_t epoch, future):
+    """Gives back the count of a drain that was cancelled before it began."""
+    if future.cancelled():
+        lock(&self.c.mutex)
+        if self.c.epoch == epoch and self.c.drains:
+            self.c.drains -= 1
+        unlock(&self.c.mutex)
+        self.wake()
+
+
+cdef int submit_drains(Dispatcher self, object pool, uint32_t epoch) except -1:
+    cdef Core *core = self.c
+    cdef uint32_t wanted
+    while True:
+        lock(&core.mutex)
+        wanted = drains_wanted(core) if core.phase == STARTED else 0
+        core.drains += wanted != 0
+        unlock(&core.mutex)
+        if not wanted:
+            return 0
+        try:
+            future = pool.submit(_drain, self, epoch)
+        except BaseException:
+            lock(&core.mutex)
+            core.drains -= 1
+            unlock(&core.mutex)
+            raise
+        future.add_done_callback(partial(_drain_done, self, epoch))
+
+
+# -- other executors ------------------------------------------------------------------------------------------------
+
+cdef class Submitted:
+    """A run that an executor has; ends it when its future is done."""
+
+    cdef Dispatcher dispatcher
+    cdef Run run
+    cdef uint32_t forks
+
+    def __call__(self, future):
+        cdef Core *core = self.dispatcher.c
+        cdef bint cancelled = future.cancelled()
+        cdef int64_t now
+        cdef References garbage
+        error = None if cancelled else future.exception()
+        if error is not None:
+            self.run.failed = True
+            self.dispatcher.report(&self.run, error)
+            error = None
+        now = self.dispatcher.now()
+        memset(&garbage, 0, sizeof(garbage))
+        lock(&core.mutex)
+        if core.forks == self.forks:
+            core_finish(core, &self.run, now, -1, &garbage)
+            core.started -= cancelled
+            core.dropped += cancelled
+        unlock(&core.mutex)
+        drop(&garbage)
+        core_notify(core)
+
+
+cdef int submit_each(Dispatcher self, object executor) except -1:
+    cdef Core *core = self.c
+    cdef Submitted submitted
+    cdef bint taken
+    cdef int64_t now
+    while True:
+        submitted = Submitted.__new__(Submitted)
+        submitted.dispatcher = self
+        submitted.forks = core.forks
+        now = self.now()
+        lock(&core.mutex)
+        taken = core.phase == STARTED and core_take_ready(core, now, &submitted.run)
+        unlock(&core.mutex)
+        if not taken:
+            return 0
+        try:
+            future = executor.submit(*call_of(&submitted.run))
+        except BaseException:
+            give_back(self, &submitted.run)
+            raise
+        drop(&submitted.run.references)
+        future.add_done_callback(submitted)
+
+
+cdef tuple call_of(const Run *run):
+    """`(callable, *arguments)`"""
+    callback = <object>run.references.callback
+    if run.references.receiver != NULL:
+        callback = MethodType(callback, <object>run.references.receiver)
+    if run.layout == ARGUMENT_TUPLE:
+        return (callback, *<tuple>run.references.arguments)
+    if run.layout == ONE_ARGUMENT:
+        return (callback, <object>run.references.arguments)
+    return (callback,)
+
+
+cdef int give_back(Dispatcher self, Run *run) except -1:
+    """Undoes the start of a run that the executor refused."""
+    cdef Core *core = self.c
+    cdef Entry entry
+    cdef uint32_t slot, generation
+    lock(&core.mutex)
+    core_restore_run(core, run)
+    unlock(&core.mutex)
+    try:
+        if not run.periodic:
+            entry.callback = run.references.callback
+            entry.receiver = run.references.receiver
+            entry.arguments = run.references.arguments
+            entry.key = run.references.key
+            entry.hash = hash(<object>entry.key) if entry.key != NULL else 0
+            entry.when = run.due
+            entry.period = 0
+            entry.layout = run.layout
+            entry.flags = run.flags
+            core_add(core, &entry, &slot, &generation)
+    finally:
+        drop(&run.references)
+    return 0

@@ -1,0 +1,56 @@
+"""What fork() does to cores: the child finds them stopped and whole.
+
+The handlers are those of the C library, not of `os.register_at_fork`: between the first and the last of them no other
+thread of Python runs, so that taking every core's mutex cannot meet a thread that has one and waits for the GIL.
+"""
+
+from libc.stdint cimport uint32_t
+
+from .keys cimport keys_at
+from .platform cimport at_fork, lock, mutex_init, unlock, waker_close
+from .runs cimport core_abandon_runs, core_put_back
+from .timers cimport STOPPED, Core, first_core, registry_lock
+
+
+cdef void before() noexcept nogil:
+    cdef Core *core
+    lock(registry_lock())
+    core = first_core()
+    while core != NULL:
+        lock(&core.mutex)
+        core = core.next
+
+
+cdef void in_parent() noexcept nogil:
+    cdef Core *core = first_core()
+    while core != NULL:
+        unlock(&core.mutex)
+        core = core.next
+    unlock(registry_lock())
+
+
+cdef void in_child() noexcept nogil:
+    cdef Core *core = first_core()
+    while core != NULL:
+        mutex_init(&core.mutex)
+        reset(core)
+        core = core.next
+    mutex_init(registry_lock())
+
+
+cdef void reset(Core *core) noexcept nogil:
+    """Stopped; nothing runs; timers and counters are those of the parent, queued runs are in the heap again."""
+    core.phase = STOPPED
+    core.looping = core.sleeping = False
+    core.forks += 1
+    core.epoch += 1
+    core.drains = core.busy = core.waiting = 0
+    core.runners = NULL
+    waker_close(&core.waker)
+    core_put_back(core)
+    if core.running:
+        core_abandon_runs(core)
+
+
+if at_fork(before, in_parent, in_child):
+    raise MemoryError

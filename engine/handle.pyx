@@ -1,0 +1,92 @@
+"""See handle.pxd.  A handle is no container: the garbage collector never looks at it."""
+
+cimport cython
+
+from .platform cimport lock, unlock
+from .timers cimport READY, Slot, core_cancel, core_hold, core_release, slot_at
+
+
+cdef TimerHandle new_handle(Core *core):
+    """A handle of no timer yet; the caller sets which."""
+    cdef TimerHandle handle = TimerHandle.__new__(TimerHandle)
+    core_hold(core)
+    handle.core = core
+    return handle
+
+
+cdef Slot *live_slot(TimerHandle self) noexcept:
+    """The timer's slot while the timer lives, else NULL.  The mutex is held."""
+    cdef Slot *slot = slot_at(self.core, self.slot)
+    return slot if slot.generation == self.generation else NULL
+
+
+@cython.freelist(256)
+@cython.no_gc
+cdef class TimerHandle:
+    """One timer of an engine.  Handles of the same timer are equal and hash alike.
+
+    It keeps neither the engine nor the callback alive.  All methods are O(1), safe in any thread and in destructors,
+    and work after the engine has gone.
+    """
+
+    def __init__(self):
+        raise TypeError("handles are made by an engine")
+
+    def __dealloc__(self):
+        if self.core != NULL:
+            core_release(self.core)
+
+    def cancel(self):
+        """Cancels the timer: True exactly if that prevented a run that would have come.
+
+        Of a periodic timer True the first time, also while it runs: that run goes on, no other starts.  Callback and
+        arguments are released at once.
+        """
+        cdef Slot *slot
+        lock(&self.core.mutex)
+        slot = live_slot(self)
+        if slot != NULL:
+            self.when_ns = slot.when
+        unlock(&self.core.mutex)
+        if not core_cancel(self.core, self.slot, self.generation):
+            return False
+        self.was_cancelled = True
+        return True
+
+    def when(self):
+        """When the timer is next due, in seconds of the engine's `time()`.
+
+        Of a timer that has ended: the due time known when this handle was made, or when its `cancel()` returned True.
+        """
+        cdef Slot *slot
+        cdef int64_t when
+        lock(&self.core.mutex)
+        slot = live_slot(self)
+        when = slot.when if slot != NULL else self.when_ns
+        unlock(&self.core.mutex)
+        return when / 1e9
+
+    def cancelled(self):
+        """Whether `cancel()` of this handle has returned True."""
+        return self.was_cancelled
+
+    def done(self):
+        """Whether nothing of this timer will start any more; a one-shot is done as soon as it starts."""
+        cdef bint live
+        lock(&self.core.mutex)
+        live = live_slot(self) != NULL
+        unlock(&self.core.mutex)
+        return not live
+
+    def __eq__(self, other):
+        if not isinstance(other, TimerHandle):
+            return NotImplemented
+        cdef TimerHandle that = <TimerHandle>other
+        return self.core == that.core and self.slot == that.slot and self.generation == that.generation
+
+    def __hash__(self):
+        return hash((<size_t>self.core, self.slot, self.generation))
+
+    def __repr__(self):
+        state = "cancelled" if self.was_cancelled else "done" if self.done() else f"due at {self.when():.6f}"
+        return f"<TimerHandle {self.slot}.{self.generation} {state}>"

@@ -1,0 +1,203 @@
+"""The timer heap.  See heap.pxd for its shape; all functions are free of Python.
+
+Costs, n nodes: push O(1) on average for random due times and O(log n) at
+worst, pop and replace_root O(log n), restore O(n), sort O(n log n).
+`heap_reserve` is the only function that can fail; the others rely on it.
+"""
+
+from libc.stdint cimport INT64_MAX, uintptr_t
+from libc.stdlib cimport free, qsort, realloc
+from libc.string cimport memmove
+
+cdef enum:
+    CACHE_LINE = 64
+
+
+cdef void heap_free(Heap *heap) noexcept nogil:
+    free(heap.memory)
+    heap.memory = NULL
+    heap.nodes = NULL
+    heap.size = heap.capacity = 0
+
+
+cdef int heap_reserve(Heap *heap, size_t capacity) noexcept nogil:
+    """Makes room for `capacity` nodes in all; 0, or -1 with nothing changed if there is no memory."""
+    if capacity <= heap.capacity:
+        return 0
+    if capacity < heap.capacity + heap.capacity // 2:
+        capacity = heap.capacity + heap.capacity // 2
+    if capacity < 64:
+        capacity = 64
+    cdef size_t old_offset = heap.offset
+    cdef void *memory = realloc(heap.memory, capacity * sizeof(Node) + CACHE_LINE)
+    if memory == NULL:
+        return -1
+    # nodes[1] begins a cache line, as do all groups of four children after it.
+    cdef size_t offset = (2 * CACHE_LINE - sizeof(Node) - <uintptr_t>memory % CACHE_LINE) % CACHE_LINE
+    if heap.size and offset != old_offset:
+        memmove(<char *>memory + offset, <char *>memory + old_offset, heap.size * sizeof(Node))
+    heap.memory = memory
+    heap.offset = offset
+    heap.nodes = <Node *>(<char *>memory + offset)
+    heap.capacity = capacity
+    return 0
+
+
+cdef inline void sift_up(Node *nodes, size_t hole, Node node) noexcept nogil:
+    cdef size_t parent
+    while hole:
+        parent = (hole - 1) >> 2
+        if not node_before(&node, &nodes[parent]):
+            break
+        nodes[hole] = nodes[parent]
+        hole = parent
+    nodes[hole] = node
+
+
+cdef inline size_t least_child(const Node *nodes, size_t first) noexcept nogil:
+    cdef size_t left = first + node_before(&nodes[first + 1], &nodes[first])
+    cdef size_t right = first + 2 + node_before(&nodes[first + 3], &nodes[first + 2])
+    return right if node_before(&nodes[right], &nodes[left]) else left
+
+
+cdef inline void sift_down(Node *nodes, size_t size, size_t hole, Node node) noexcept nogil:
+    cdef size_t child, least, i
+    while True:
+        child = 4 * hole + 1
+        if child + 4 > size:
+            break
+        # The grandchildren are four cache lines in a row: ask for them while the children are compared.
+        if 4 * child + 16 < size:
+            prefetch(&nodes[4 * child + 1])
+            prefetch(&nodes[4 * child + 5])
+            prefetch(&nodes[4 * child + 9])
+            prefetch(&nodes[4 * child + 13])
+        least = least_child(nodes, child)
+        if not node_before(&nodes[least], &node):
+            nodes[hole] = node
+            return
+        nodes[hole] = nodes[least]
+        hole = least
+    if child < size:
+        least = child
+        for i in range(child + 1, size):
+            if node_before(&nodes[i], &nodes[least]):
+                least = i
+        if node_before(&nodes[least], &node):
+            nodes[hole] = nodes[least]
+            hole = least
+    nodes[hole] = node
+
+
+cdef void heap_push(Heap *heap, int64_t when, uint64_t tie) noexcept nogil:
+    cdef Node node
+    node.when = when
+    node.tie = tie
+    heap.size += 1
+    sift_up(heap.nodes, heap.size - 1, node)
+
+
+cdef void heap_pop(Heap *heap) noexcept nogil:
+    """Drops the root of a heap that is not empty."""
+    heap.size -= 1
+    if heap.size:
+        sift_down(heap.nodes, heap.size, 0, heap.nodes[heap.size])
+
+
+cdef void heap_replace_root(Heap *heap, int64_t when, uint64_t tie) noexcept nogil:
+    cdef Node node
+    node.when = when
+    node.tie = tie
+    sift_down(heap.nodes, heap.size, 0, node)
+
+
+cdef void heap_restore(Heap *heap) noexcept nogil:
+    """Orders nodes that are in any order (Floyd's construction)."""
+    cdef size_t i
+    if heap.size > 1:
+        i = (heap.size - 2) // 4 + 1
+        while i:
+            i -= 1
+            sift_down(heap.nodes, heap.size, i, heap.nodes[i])
+
+
+cdef int compare_nodes(const void *a, const void *b) noexcept nogil:
+    return node_before(<const Node *>b, <const Node *>a) - node_before(<const Node *>a, <const Node *>b)
+
+
+cdef void heap_sort(Heap *heap) noexcept nogil:
+    """Sorts all nodes; a sorted array is a heap."""
+    qsort(heap.nodes, heap.size, sizeof(Node), compare_nodes)
+
+
+cdef bint heap_ordered(const Heap *heap) noexcept nogil:
+    cdef size_t i
+    for i in range(1, heap.size):
+        if node_before(&heap.nodes[i], &heap.nodes[(i - 1) >> 2]):
+            return False
+    return True
+
+
+cdef class TimerHeap:
+    """The heap by itself, for tests and benchmarks.
+
+    Not safe for use by several threads at once: the engine guards its own heap with its mutex.
+    """
+
+    cdef Heap heap
+    cdef uint64_t order
+
+    def __dealloc__(self):
+        heap_free(&self.heap)
+
+    def __len__(self):
+        return self.heap.size
+
+    def push(self, int64_t when_ns, uint32_t slot):
+        """Adds `(when_ns, slot)` and returns its tie word, order << 24 | slot; O(log n).
+
+        Raises ValueError for a slot that does not fit 24 bits.
+        """
+        if slot >= SLOT_LIMIT:
+            raise ValueError(f"slot must be below {SLOT_LIMIT}, got {slot}")
+        if heap_reserve(&self.heap, self.heap.size + 1) < 0:
+            raise MemoryError
+        self.order += 1
+        cdef uint64_t tie = self.order << SLOT_BITS | slot
+        heap_push(&self.heap, when_ns, tie)
+        return tie
+
+    def peek(self):
+        """The least `(when_ns, slot)`, left in place; IndexError when empty."""
+        if self.heap.size == 0:
+            raise IndexError("peek at an empty heap")
+        return self.heap.nodes[0].when, self.heap.nodes[0].tie & SLOT_MASK
+
+    def pop(self):
+        """Removes and returns the least `(when_ns, slot)`; IndexError when empty."""
+        least = self.peek()
+        heap_pop(&self.heap)
+        return least
+
+    def drain(self):
+        """Pops everything, in C, and returns how many nodes there were; AssertionError if one was out of order."""
+        cdef size_t popped = 0
+        cdef int64_t last_when = -INT64_MAX
+        cdef uint64_t last_tie = 0
+        cdef bint ordered = True
+        with nogil:
+            while self.heap.size:
+                ordered &= (self.heap.nodes[0].when > last_when
+                            or (self.heap.nodes[0].when == last_when and self.heap.nodes[0].tie > last_tie))
+                last_when = self.heap.nodes[0].when
+                last_tie = self.heap.nodes[0].tie
+                heap_pop(&self.heap)
+                popped += 1
+        if not ordered:
+            raise AssertionError("the heap gave nodes out of order")
+        return popped
+
+    def _check(self):
+        """Raises AssertionError unless every node is at or after its parent; O(n)."""
+        if not heap_ordered(&self.heap):
+            raise AssertionError("a node is before its parent")

@@ -1,0 +1,40 @@
+/* What the engine needs of the interpreter and Cython does not declare, in one form for CPython 3.10 and newer. */
+#ifndef PYSCHED_INTERPRETER_H
+#define PYSCHED_INTERPRETER_H
+
+#include <Python.h>
+
+/* The current exception as an object with its traceback, owned by the caller; none is set afterwards. */
+static inline PyObject *pysched_take_exception(void) {
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyErr_GetRaisedException();
+#else
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (type == NULL) return NULL;
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL) PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+#endif
+}
+
+/* callable(first?, second?) with room in front, so that bound methods need no copy; NULL arguments must be last. */
+static inline PyObject *pysched_call(PyObject *callable, PyObject *first, PyObject *second) {
+    PyObject *arguments[3] = {NULL, first, second};
+    size_t count = (first != NULL) + (second != NULL);
+    return PyObject_Vectorcall(callable, arguments + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+}
+
+static inline PyObject *pysched_call_tuple(PyObject *callable, PyObject *tuple) {
+    return PyObject_Vectorcall(callable, &PyTuple_GET_ITEM(tuple, 0), (size_t)PyTuple_GET_SIZE(tuple), NULL);
+}
+
+/* receiver.name(argument), without making the bound method */
+static inline PyObject *pysched_call_method(PyObject *receiver, PyObject *name, PyObject *argument) {
+    PyObject *arguments[3] = {NULL, receiver, argument};
+    return PyObject_VectorcallMethod(name, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+}
+
+#endif

@@ -1,0 +1,22 @@
+"""Declarations of `interpreter.h` and of the slots of a type, with pointers instead of objects.
+
+A garbage collection must not count references, so the collector's functions
+are declared here with `PyObject *` throughout.
+"""
+
+from cpython.object cimport PyObject
+
+cdef extern from "interpreter.h":
+    PyObject *take_exception "pysched_take_exception"() noexcept
+    PyObject *call "pysched_call"(PyObject *callable, PyObject *first, PyObject *second) noexcept
+    PyObject *call_tuple "pysched_call_tuple"(PyObject *callable, PyObject *tuple) noexcept
+    PyObject *call_method "pysched_call_method"(PyObject *receiver, PyObject *name, PyObject *argument) noexcept
+
+    unsigned long this_thread "PyThread_get_thread_ident"() noexcept nogil
+
+    ctypedef int (*VisitFunction "visitproc")(PyObject *, void *) noexcept
+    ctypedef int (*TraverseFunction "traverseproc")(PyObject *, VisitFunction, void *) noexcept
+    ctypedef int (*ClearFunction "inquiry")(PyObject *) noexcept
+    ctypedef struct TypeSlots "PyTypeObject":
+        TraverseFunction tp_traverse
+        ClearFunction tp_clear

@@ -1,0 +1,86 @@
+"""See numbers.pxd."""
+
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.long cimport PyLong_CheckExact
+from libc.math cimport ceil, fabs, isfinite, rint
+
+from .platform cimport NEVER
+
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
+
+cdef enum:
+    NS = 1_000_000_000
+
+
+cdef int64_t seconds_ns(double seconds) noexcept nogil:
+    """Nanoseconds of a finite number of seconds >= 0.
+
+    Rounded up, so that nothing is early; but a product that is a whole number to within the error of a double is that
+    number: 1.1 s is 1,100,000,000 ns, ten times 0.7 s is 7 s.  Beyond 292 years: NEVER.
+    """
+    cdef double ns = seconds * 1e9
+    cdef double whole = rint(ns)
+    if ns >= 9.2233720368547e18:
+        return NEVER
+    return <int64_t>(whole if fabs(ns - whole) <= ns * 2.220446049250313e-16 else ceil(ns))
+
+
+cdef double finite(object value, str name) except? -1:
+    """A float of anything that is a number; TypeError or ValueError naming the argument."""
+    cdef double number
+    if PyFloat_CheckExact(value):
+        number = PyFloat_AS_DOUBLE(value)
+    else:
+        if isinstance(value, (bool, str)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+            raise TypeError(f"{name} must be a number of seconds, got {type(value).__name__}")
+        try:
+            number = float(value)
+        except OverflowError:
+            raise ValueError(f"{name} must be finite, got a number too large for a float") from None
+    if not isfinite(number):
+        raise ValueError(f"{name} must be finite, got {number}")
+    return number
+
+
+cdef int64_t to_ns(object value, str name) except -1:
+    """A duration >= 0."""
+    cdef double seconds
+    cdef long long whole
+    cdef int overflow
+    if PyFloat_CheckExact(value):
+        seconds = PyFloat_AS_DOUBLE(value)
+        if seconds >= 0 and isfinite(seconds):
+            return seconds_ns(seconds)
+    elif PyLong_CheckExact(value):
+        whole = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow == 0 and whole >= 0:
+            return whole * NS if whole <= NEVER // NS else NEVER
+    seconds = finite(value, name)
+    if seconds < 0:
+        raise ValueError(f"{name} must be finite and >= 0, got {seconds}")
+    return seconds_ns(seconds)
+
+
+cdef int64_t interval_ns(object value, str name) except -1:
+    """A duration > 0, at least 1 ns."""
+    cdef double seconds = finite(value, name)
+    if seconds <= 0:
+        raise ValueError(f"{name} must be finite and > 0, got {seconds}")
+    return max(to_ns(value, name), 1)
+
+
+cdef int64_t moment_ns(object value, str name) except? -1:
+    """A point in time, which may be in the past."""
+    cdef double seconds = finite(value, name)
+    return to_ns(value, name) if seconds >= 0 else -seconds_ns(-seconds)
+
+
+cdef object timeout_seconds(object value):
+    """None, or a float >= 0."""
+    if value is None:
+        return None
+    cdef double seconds = finite(value, "timeout")
+    if seconds < 0:
+        raise ValueError(f"timeout must be None or finite and >= 0, got {seconds}")
+    return seconds

@@ -1,0 +1,269 @@
+/* The platform calls of the engine, all of them: a mutex, a waker, two clocks,
+ * thread identity, fork hooks and a few atomics.
+ *
+ * Everything is `static inline` and free of Python: callable without the GIL.
+ * Linux waits with ppoll on an eventfd, which ends early for a signal and is
+ * as exact as the kernel's timers; other POSIX systems wait on a condition
+ * variable; Windows waits on an event object.  Times are int64 nanoseconds.
+ */
+#ifndef PYSCHED_PLATFORM_H
+#define PYSCHED_PLATFORM_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PYSCHED_NEVER INT64_MAX
+
+#if defined(_WIN32)
+#  define WIN32_LEAN_AND_MEAN
+#  include <windows.h>
+#else
+#  include <errno.h>
+#  include <pthread.h>
+#  include <time.h>
+#  include <unistd.h>
+#  if defined(__linux__)
+#    include <poll.h>
+#    include <sys/eventfd.h>
+#    include <sys/prctl.h>
+#  endif
+#endif
+
+#if defined(_MSC_VER)
+#  include <intrin.h>
+#  define pysched_thread_local __declspec(thread)
+#else
+#  define pysched_thread_local __thread
+#endif
+
+/* ---------------------------------------------------------------- atomics */
+
+#if defined(_MSC_VER)
+static inline void pysched_atomic_increment(volatile long *value) { _InterlockedIncrement(value); }
+static inline long pysched_atomic_decrement(volatile long *value) { return _InterlockedDecrement(value); }
+static inline int pysched_bit_length(uint64_t value) {
+    unsigned long index;
+    return _BitScanReverse64(&index, value) ? (int)index + 1 : 0;
+}
+#else
+static inline void pysched_atomic_increment(volatile long *value) {
+    __atomic_add_fetch(value, 1, __ATOMIC_RELAXED);
+}
+static inline long pysched_atomic_decrement(volatile long *value) {
+    return __atomic_sub_fetch(value, 1, __ATOMIC_ACQ_REL);
+}
+static inline int pysched_bit_length(uint64_t value) {
+    return value ? 64 - __builtin_clzll(value) : 0;
+}
+#endif
+
+/* ----------------------------------------------------------------- clocks */
+
+/* The clock of time.monotonic(), so that the two can be compared. */
+static inline int64_t pysched_monotonic_ns(void) {
+#if defined(_WIN32)
+    LARGE_INTEGER frequency, count;
+    QueryPerformanceFrequency(&frequency);
+    QueryPerformanceCounter(&count);
+    return (count.QuadPart / frequency.QuadPart) * 1000000000LL
+         + (count.QuadPart % frequency.QuadPart) * 1000000000LL / frequency.QuadPart;
+#elif defined(__APPLE__)
+    return (int64_t)clock_gettime_nsec_np(CLOCK_UPTIME_RAW);
+#else
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000LL + now.tv_nsec;
+#endif
+}
+
+static inline int64_t pysched_wall_ns(void) {
+#if defined(_WIN32)
+    FILETIME file_time;
+    ULARGE_INTEGER ticks;
+    GetSystemTimePreciseAsFileTime(&file_time);
+    ticks.LowPart = file_time.dwLowDateTime;
+    ticks.HighPart = file_time.dwHighDateTime;
+    return (int64_t)(ticks.QuadPart - 116444736000000000ULL) * 100;
+#else
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000LL + now.tv_nsec;
+#endif
+}
+
+/* Linux lets a sleeping thread oversleep by its timer slack, 50 us unless told
+ * otherwise.  Sets that of the calling thread and returns what it was. */
+static inline long pysched_sleep_slack(long slack_ns) {
+#if defined(__linux__)
+    int previous = prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
+    prctl(PR_SET_TIMERSLACK, (unsigned long)slack_ns, 0UL, 0UL, 0UL);
+    return previous > 0 ? previous : 0;   /* 0 asks for the default */
+#else
+    return slack_ns;
+#endif
+}
+
+/* ------------------------------------------------------------------ mutex */
+
+#if defined(_WIN32)
+typedef SRWLOCK pysched_mutex;
+static inline void pysched_mutex_init(pysched_mutex *mutex) { InitializeSRWLock(mutex); }
+static inline void pysched_mutex_destroy(pysched_mutex *mutex) { (void)mutex; }
+static inline void pysched_mutex_lock(pysched_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
+static inline void pysched_mutex_unlock(pysched_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
+#else
+typedef pthread_mutex_t pysched_mutex;
+static inline void pysched_mutex_init(pysched_mutex *mutex) { pthread_mutex_init(mutex, NULL); }
+static inline void pysched_mutex_destroy(pysched_mutex *mutex) { pthread_mutex_destroy(mutex); }
+static inline void pysched_mutex_lock(pysched_mutex *mutex) { pthread_mutex_lock(mutex); }
+static inline void pysched_mutex_unlock(pysched_mutex *mutex) { pthread_mutex_unlock(mutex); }
+#endif
+
+/* ------------------------------------------------------------------ waker */
+
+/* One thread waits, any thread wakes it.  A wake that comes before the wait
+ * ends that wait at once; wakes do not add up.  Opening an open waker and
+ * waking a closed one do nothing. */
+
+#if defined(__linux__)
+
+typedef struct { int fd; } pysched_waker;  /* -1: closed */
+
+static inline void pysched_waker_init(pysched_waker *waker) { waker->fd = -1; }
+
+static inline int pysched_waker_open(pysched_waker *waker) {
+    if (waker->fd >= 0) return 0;
+    waker->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return waker->fd < 0 ? -1 : 0;
+}
+static inline void pysched_waker_close(pysched_waker *waker) {
+    if (waker->fd >= 0) close(waker->fd);
+    waker->fd = -1;
+}
+static inline void pysched_waker_wake(pysched_waker *waker) {
+    const uint64_t one = 1;
+    if (waker->fd >= 0) {
+        ssize_t written = write(waker->fd, &one, sizeof one);
+        (void)written;  /* EAGAIN: a wake is there already */
+    }
+}
+/* Waits until a wake, a byte on `signal_fd` (-1: none), a signal of this
+ * thread, or `timeout_ns` (PYSCHED_NEVER: without limit). */
+static inline void pysched_waker_wait(pysched_waker *waker, int signal_fd, int64_t timeout_ns) {
+    struct pollfd polled[2] = {{waker->fd, POLLIN, 0}, {signal_fd, POLLIN, 0}};
+    struct timespec timeout = {timeout_ns / 1000000000LL, timeout_ns % 1000000000LL};
+    if (ppoll(polled, signal_fd < 0 ? 1 : 2, timeout_ns == PYSCHED_NEVER ? NULL : &timeout, NULL) > 0
+            && polled[0].revents) {
+        uint64_t count;
+        ssize_t taken = read(waker->fd, &count, sizeof count);
+        (void)taken;
+    }
+}
+
+#elif defined(_WIN32)
+
+typedef struct { HANDLE event; } pysched_waker;
+
+static inline void pysched_waker_init(pysched_waker *waker) { waker->event = NULL; }
+
+static inline int pysched_waker_open(pysched_waker *waker) {
+    if (waker->event) return 0;
+    waker->event = CreateEventW(NULL, FALSE, FALSE, NULL);
+    return waker->event == NULL ? -1 : 0;
+}
+static inline void pysched_waker_close(pysched_waker *waker) {
+    if (waker->event) CloseHandle(waker->event);
+    waker->event = NULL;
+}
+static inline void pysched_waker_wake(pysched_waker *waker) {
+    if (waker->event) SetEvent(waker->event);
+}
+/* A console's Ctrl-C does not end the wait: with `signal_fd` set (the main
+ * thread), it is cut into slices between which the caller looks for signals. */
+static inline void pysched_waker_wait(pysched_waker *waker, int signal_fd, int64_t timeout_ns) {
+    int64_t limit_ms = signal_fd >= 0 ? 100 : INFINITE - 1LL;
+    int64_t timeout_ms = timeout_ns / 1000000 + (timeout_ns % 1000000 != 0);
+    DWORD wait_ms = (timeout_ns == PYSCHED_NEVER && signal_fd < 0)
+        ? INFINITE : (DWORD)(timeout_ms < limit_ms ? timeout_ms : limit_ms);
+    WaitForSingleObject(waker->event, wait_ms);
+}
+
+#else  /* other POSIX systems */
+
+typedef struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t condition;
+    int open, woken;
+} pysched_waker;
+
+static inline void pysched_waker_init(pysched_waker *waker) { waker->open = waker->woken = 0; }
+
+static inline int pysched_waker_open(pysched_waker *waker) {
+    pthread_condattr_t attributes;
+    if (waker->open) return 0;
+    pthread_mutex_init(&waker->mutex, NULL);
+    pthread_condattr_init(&attributes);
+#  if !defined(__APPLE__)
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+#  endif
+    pthread_cond_init(&waker->condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+    waker->woken = 0;
+    waker->open = 1;
+    return 0;
+}
+static inline void pysched_waker_close(pysched_waker *waker) {
+    if (waker->open) {
+        pthread_cond_destroy(&waker->condition);
+        pthread_mutex_destroy(&waker->mutex);
+    }
+    waker->open = 0;
+}
+static inline void pysched_waker_wake(pysched_waker *waker) {
+    if (!waker->open) return;
+    pthread_mutex_lock(&waker->mutex);
+    waker->woken = 1;
+    pthread_cond_signal(&waker->condition);
+    pthread_mutex_unlock(&waker->mutex);
+}
+/* A condition variable does not end for a signal: with `signal_fd` set (the
+ * main thread), the wait is cut into slices of 0.1 s between which the caller
+ * looks for signals. */
+static inline void pysched_waker_wait(pysched_waker *waker, int signal_fd, int64_t timeout_ns) {
+    if (signal_fd >= 0 && timeout_ns > 100000000LL) timeout_ns = 100000000LL;
+    pthread_mutex_lock(&waker->mutex);
+    if (!waker->woken) {
+        if (timeout_ns == PYSCHED_NEVER) {
+            pthread_cond_wait(&waker->condition, &waker->mutex);
+        } else {
+#  if defined(__APPLE__)
+            struct timespec relative = {timeout_ns / 1000000000LL, timeout_ns % 1000000000LL};
+            pthread_cond_timedwait_relative_np(&waker->condition, &waker->mutex, &relative);
+#  else
+            int64_t now_ns = pysched_monotonic_ns();
+            int64_t until_ns = timeout_ns < PYSCHED_NEVER - now_ns ? now_ns + timeout_ns : PYSCHED_NEVER;
+            struct timespec absolute = {until_ns / 1000000000LL, until_ns % 1000000000LL};
+            pthread_cond_timedwait(&waker->condition, &waker->mutex, &absolute);
+#  endif
+        }
+    }
+    waker->woken = 0;
+    pthread_mutex_unlock(&waker->mutex);
+}
+
+#endif
+
+/* ------------------------------------------------------------------- fork */
+
+/* Handlers of fork() itself, which no thread can come between; -1 if there is no memory. */
+static inline int pysched_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void)) {
+#if defined(_WIN32)
+    (void)before; (void)in_parent; (void)in_child;
+    return 0;
+#else
+    return pthread_atfork(before, in_parent, in_child) ? -1 : 0;
+#endif
+}
+
+#endif

@@ -1,0 +1,34 @@
+"""Declarations of `platform.h`: mutex, waker, clocks, fork hooks; none needs the GIL."""
+
+from libc.stdint cimport int64_t, uint64_t
+
+
+cdef extern from "platform.h" nogil:
+    const int64_t NEVER "PYSCHED_NEVER"
+
+    ctypedef struct Mutex "pysched_mutex":
+        pass
+    void mutex_init "pysched_mutex_init"(Mutex *mutex) noexcept
+    void mutex_destroy "pysched_mutex_destroy"(Mutex *mutex) noexcept
+    void lock "pysched_mutex_lock"(Mutex *mutex) noexcept
+    void unlock "pysched_mutex_unlock"(Mutex *mutex) noexcept
+
+    ctypedef struct Waker "pysched_waker":
+        pass
+    void waker_init "pysched_waker_init"(Waker *waker) noexcept
+    int waker_open "pysched_waker_open"(Waker *waker) noexcept
+    void waker_close "pysched_waker_close"(Waker *waker) noexcept
+    void waker_wake "pysched_waker_wake"(Waker *waker) noexcept
+    void waker_wait "pysched_waker_wait"(Waker *waker, int signal_fd, int64_t timeout_ns) noexcept
+
+    int64_t monotonic_ns "pysched_monotonic_ns"() noexcept
+    int64_t wall_ns "pysched_wall_ns"() noexcept
+    long sleep_slack "pysched_sleep_slack"(long slack_ns) noexcept
+
+    void atomic_increment "pysched_atomic_increment"(long *value) noexcept
+    long atomic_decrement "pysched_atomic_decrement"(long *value) noexcept
+    int bit_length "pysched_bit_length"(uint64_t value) noexcept
+
+    int at_fork "pysched_at_fork"(
+        void (*before)() noexcept nogil, void (*in_parent)() noexcept nogil, void (*in_child)() noexcept nogil
+    ) noexcept

@@ -1,0 +1,18 @@
+"""A timer's way from due to done: taken from the heap or the ready ring, started, finished, or put back.
+
+All functions are called with the core's mutex held.
+"""
+
+from libc.stdint cimport int64_t
+
+from .timers cimport Core, References, Run
+
+
+cdef bint core_take_due(Core *core, int64_t now, Run *run) noexcept
+cdef bint core_take_ready(Core *core, int64_t now, Run *run) noexcept
+cdef size_t core_collect_due(Core *core, int64_t now, size_t limit) noexcept nogil
+cdef void core_restore_run(Core *core, Run *run) noexcept nogil
+cdef void core_put_back(Core *core) noexcept nogil
+cdef bint core_finish(Core *core, Run *run, int64_t now, int64_t repeat_at, References *garbage) noexcept nogil
+cdef void core_abandon_runs(Core *core) noexcept nogil
+cdef int64_t core_next_due(Core *core) noexcept nogil

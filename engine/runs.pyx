@@ -1,0 +1,374 @@
+"""See runs.pxd.  Everything here is O(log n) a timer and needs no memory: registrations have reserved it."""
+
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport uint32_t, uint64_t
+
+from .heap cimport SLOT_MASK, Node, heap_pop, heap_push, heap_replace_root
+from .keys cimport KeyEntry, keys_at, keys_remove
+from .lateness cimport histogram_add
+from .platform cimport NEVER
+from .timers cimport (
+    COMMAND,
+    HELD,
+    PENDING,
+    READY,
+    REPEATS,
+    RUNNING,
+    ZOMBIE,
+    Record,
+    Slot,
+    core_bound_stale,
+    core_free_slot,
+    core_free_zombie,
+    core_keep_order,
+    core_next_tie,
+    core_prune,
+    record_at,
+    saturating_add,
+    slot_at,
+)
+
+
+cdef void rearm_root(Core *core, uint32_t index, Slot *slot, int64_t when) noexcept nogil:
+    slot.when = when
+    slot.tie = core_next_tie(core, index)
+    heap_replace_root(&core.heap, when, slot.tie)
+
+
+cdef bint tick(Core *core, uint32_t index, int64_t now, int64_t *due, uint64_t *tie) noexcept nogil:
+    """Takes the periodic timer at the root, due by `now`, on to its next slot: whether a run of it starts now.
+
+    If so, `due` and `tie` are those of the run.  Slots that came due while the timer was queued or running are
+    coalesced; of those that came due while the engine was late, the latest runs and the others are coalesced.
+    """
+    cdef Slot *slot = slot_at(core, index)
+    cdef Record *record = record_at(core, slot.record)
+    cdef int64_t when = slot.when
+    cdef int64_t passed
+    core_keep_order(core)               # now, so that `tie` and the tie that follows it are of one numbering
+    if record.waiting or record.active:
+        passed = (now - when) // record.period + 1
+    elif when < record.busy_until:
+        passed = (record.busy_until - 1 - when) // record.period + 1
+    else:
+        passed = 0
+    if passed:
+        record.coalesced += passed
+        core.coalesced += passed
+        when = saturating_add(when, passed * record.period)
+        if record.waiting or record.active or when > now:
+            rearm_root(core, index, slot, when)
+            return False
+    passed = (now - when) // record.period
+    record.coalesced += passed
+    core.coalesced += passed
+    due[0] = when + passed * record.period
+    tie[0] = slot.tie
+    rearm_root(core, index, slot, saturating_add(due[0], record.period))
+    return True
+
+
+cdef bint hold_back(Core *core, uint32_t index, Slot *slot) noexcept nogil:
+    """Sets a due command aside if a command of its key is running; it goes on when that one has ended."""
+    cdef KeyEntry *key
+    if not (slot.flags & COMMAND and slot.key):
+        return False
+    key = keys_at(&core.keys, slot.key)
+    if not key.running:
+        return False
+    slot.state = HELD
+    key.held = index
+    return True
+
+
+# -- starting -------------------------------------------------------------------------------------------------------
+
+cdef inline void start(Core *core, Slot *slot, Run *run, int64_t due, int64_t now) noexcept nogil:
+    run.due = due
+    run.layout = slot.layout
+    run.flags = slot.flags
+    run.generation = slot.generation
+    run.failed = False
+    run.key = 0
+    run.references.callback = slot.callback
+    run.references.receiver = slot.receiver
+    run.references.arguments = slot.arguments
+    run.references.key = NULL
+    core.running += 1
+    core.started += 1
+    histogram_add(&core.lateness, now - (due if due > core.start_ns else core.start_ns))
+
+
+cdef inline void share_references(Run *run) noexcept:
+    Py_INCREF(<object>run.references.callback)
+    if run.references.receiver != NULL:
+        Py_INCREF(<object>run.references.receiver)
+    if run.references.arguments != NULL:
+        Py_INCREF(<object>run.references.arguments)
+
+
+cdef inline void start_periodic(Core *core, uint32_t index, Run *run, int64_t due, int64_t now) noexcept:
+    cdef Slot *slot = slot_at(core, index)
+    run.slot = index
+    run.periodic = True
+    start(core, slot, run, due, now)
+    share_references(run)
+    record_at(core, slot.record).active = 1
+
+
+cdef inline void start_single(Core *core, uint32_t index, Run *run, int64_t now) noexcept:
+    """Starts a one-shot, whose slot is free at once, or a command, whose slot waits for the command's end."""
+    cdef Slot *slot = slot_at(core, index)
+    run.slot = index
+    run.periodic = False
+    start(core, slot, run, slot.when, now)
+    core.live -= 1
+    if slot.flags & COMMAND:
+        share_references(run)
+        slot.state = RUNNING
+        run.key = slot.key
+        if slot.key:
+            keys_at(&core.keys, slot.key).running = 1
+        return
+    # The references pass from the slot to the run: no counting.
+    core.outside -= 1
+    slot.callback = slot.receiver = slot.arguments = NULL
+    if slot.key:
+        run.references.key = keys_remove(&core.keys, slot.key)
+    core_free_slot(core, index, slot)
+
+
+cdef bint core_take_due(Core *core, int64_t now, Run *run) noexcept:
+    """Starts the earliest timer due by `now`, straight from the heap; False if there is none.  Needs the GIL."""
+    cdef Node *root
+    cdef uint32_t index
+    cdef Slot *slot
+    cdef int64_t due
+    cdef uint64_t tie
+    while core.heap.size and core.heap.nodes[0].when <= now:
+        root = &core.heap.nodes[0]
+        index = <uint32_t>(root.tie & SLOT_MASK)
+        slot = slot_at(core, index)
+        if slot.tie != root.tie:
+            heap_pop(&core.heap)
+            core.stale -= 1
+        elif slot.record:
+            if tick(core, index, now, &due, &tie):
+                start_periodic(core, index, run, due, now)
+                return True
+        else:
+            heap_pop(&core.heap)
+            core.outside += 1
+            if not hold_back(core, index, slot):
+                start_single(core, index, run, now)
+                return True
+    return False
+
+
+cdef inline void ring_append(Core *core, uint32_t index) noexcept nogil:
+    core.ring[(core.ring_head + core.ring_count) & core.ring_mask] = index
+    core.ring_count += 1
+
+
+cdef size_t core_collect_due(Core *core, int64_t now, size_t limit) noexcept nogil:
+    """Moves timers due by `now` into the ready ring, at most `limit` nodes a call; how many nodes it looked at."""
+    cdef Node *root
+    cdef uint32_t index
+    cdef Slot *slot
+    cdef Record *record
+    cdef size_t looked = 0
+    cdef int64_t due
+    cdef uint64_t tie
+    while looked < limit and core.heap.size and core.heap.nodes[0].when <= now:
+        looked += 1
+        root = &core.heap.nodes[0]
+        index = <uint32_t>(root.tie & SLOT_MASK)
+        slot = slot_at(core, index)
+        if slot.tie != root.tie:
+            heap_pop(&core.heap)
+            core.stale -= 1
+        elif slot.record:
+            if tick(core, index, now, &due, &tie):
+                record = record_at(core, slot.record)
+                record.waiting = 1
+                record.waiting_when = due
+                record.waiting_tie = tie
+                ring_append(core, index)
+        else:
+            heap_pop(&core.heap)
+            core.outside += 1
+            if not hold_back(core, index, slot):
+                slot.state = READY
+                ring_append(core, index)
+    return looked
+
+
+cdef bint core_take_ready(Core *core, int64_t now, Run *run) noexcept:
+    """Starts the first timer of the ready ring; False if there is none.  Needs the GIL."""
+    cdef uint32_t index
+    cdef Slot *slot
+    cdef Record *record
+    while core.ring_count:
+        index = core.ring[core.ring_head & core.ring_mask]
+        core.ring_head = (core.ring_head + 1) & core.ring_mask
+        core.ring_count -= 1
+        if core.ring_count == 0:
+            core.ring_head = 0              # an empty ring begins anew, in memory that is in the cache
+        slot = slot_at(core, index)
+        if slot.state == ZOMBIE:
+            core_free_zombie(core, index)
+        elif slot.record:
+            record = record_at(core, slot.record)
+            record.waiting = 0
+            start_periodic(core, index, run, record.waiting_when, now)
+            return True
+        elif hold_back(core, index, slot):
+            pass
+        else:
+            start_single(core, index, run, now)
+            return True
+    return False
+
+
+cdef void core_restore_run(Core *core, Run *run) noexcept nogil:
+    """Takes back the start of a run that was never called.
+
+    A periodic timer is in the ready ring again; the one-shot is for the caller to add anew, which counts it again.
+    """
+    cdef Slot *slot = slot_at(core, run.slot)
+    core.running -= 1
+    core.started -= 1
+    if not run.periodic:
+        core.scheduled -= 1
+    elif slot.generation == run.generation:
+        record_at(core, slot.record).active = 0
+        record_at(core, slot.record).waiting = 1
+        ring_append(core, run.slot)
+
+
+# -- ending ---------------------------------------------------------------------------------------------------------
+
+cdef bint core_finish(Core *core, Run *run, int64_t now, int64_t repeat_at, References *garbage) noexcept nogil:
+    """Ends a run that ended at `now`.  A command comes again at `repeat_at`, unless that is negative or it was cancelled.
+
+    What remains to be released goes to `garbage`, which the caller has emptied.  Returns whether a timer came into
+    the heap that may be due before all others.
+    """
+    cdef Slot *slot
+    cdef Record *record
+    cdef KeyEntry *key
+    cdef bint same, pushed = False
+    core.running -= 1
+    core.errors += run.failed
+    if not (run.periodic or run.flags & COMMAND):
+        return False
+    slot = slot_at(core, run.slot)
+    same = slot.generation == run.generation          # else it was cancelled or replaced while it ran
+    if run.periodic:
+        if same:
+            record = record_at(core, slot.record)
+            record.active = 0
+            record.busy_until = now
+            record.runs += not run.failed
+            record.errors += run.failed
+        return False
+    if run.key:
+        key = keys_at(&core.keys, run.key)
+        key.running = 0
+        if key.held:
+            slot = slot_at(core, key.held)
+            slot.state = PENDING
+            heap_push(&core.heap, slot.when, slot.tie)
+            core.outside -= 1
+            key.held = 0
+            pushed = True
+            slot = slot_at(core, run.slot)
+    if same:
+        core.outside -= 1
+        if repeat_at >= 0:
+            slot.when = repeat_at
+            slot.tie = core_next_tie(core, run.slot)
+            slot.state = PENDING
+            heap_push(&core.heap, slot.when, slot.tie)
+            core.live += 1
+            return True
+        garbage.callback = slot.callback
+        garbage.receiver = slot.receiver
+        garbage.arguments = slot.arguments
+        slot.callback = slot.receiver = slot.arguments = NULL
+        core_free_slot(core, run.slot, slot)
+        if run.key:
+            keys_at(&core.keys, run.key).slot = 0
+    if run.key and keys_at(&core.keys, run.key).slot == 0:
+        garbage.key = keys_remove(&core.keys, run.key)
+    return pushed
+
+
+cdef void core_put_back(Core *core) noexcept nogil:
+    """Empties the ready ring into the heap: due times and order are those from before."""
+    cdef uint32_t index
+    cdef Slot *slot
+    cdef Record *record
+    cdef int64_t passed
+    while core.ring_count:
+        index = core.ring[core.ring_head & core.ring_mask]
+        core.ring_head = (core.ring_head + 1) & core.ring_mask
+        core.ring_count -= 1
+        slot = slot_at(core, index)
+        if slot.state == ZOMBIE:
+            core_free_zombie(core, index)
+        elif slot.record:
+            # Its node for the slot after this one goes stale; the grid counts on from this one, and so do the
+            # slots that were coalesced behind it.
+            record = record_at(core, slot.record)
+            record.waiting = 0
+            passed = (slot.when - record.waiting_when) // record.period - 1
+            record.coalesced -= passed
+            core.coalesced -= passed
+            slot.when = record.waiting_when
+            slot.tie = record.waiting_tie
+            heap_push(&core.heap, slot.when, slot.tie)
+            core.stale += 1
+        else:
+            slot.state = PENDING
+            heap_push(&core.heap, slot.when, slot.tie)
+            core.outside -= 1
+    core.ring_head = 0
+    core_bound_stale(core)
+
+
+cdef int64_t core_next_due(Core *core) noexcept nogil:
+    """When the earliest timer is due, queued ones included; NEVER if none ever is."""
+    cdef uint32_t i, index
+    cdef Slot *slot
+    for i in range(core.ring_count):
+        index = core.ring[(core.ring_head + i) & core.ring_mask]
+        slot = slot_at(core, index)
+        if slot.state != ZOMBIE:
+            return record_at(core, slot.record).waiting_when if slot.record else slot.when
+    core_prune(core)
+    return core.heap.nodes[0].when if core.heap.size else NEVER
+
+
+cdef void core_abandon_runs(Core *core) noexcept nogil:
+    """In the child of a fork: forgets runs whose threads are the parent's.
+
+    What repeats is pending again; single commands are left to `core_forget_orphans`.
+    """
+    cdef uint32_t index
+    cdef Slot *slot
+    core.running = 0
+    for index in range(1, core.slots.top):
+        slot = slot_at(core, index)
+        if slot.state == PENDING and slot.record:
+            record_at(core, slot.record).active = 0
+        elif slot.state == HELD or (slot.state == RUNNING and slot.flags & REPEATS):
+            core.live += slot.state == RUNNING
+            slot.state = PENDING
+            slot.tie = core_next_tie(core, index)
+            heap_push(&core.heap, slot.when, slot.tie)
+            core.outside -= 1
+    for index in range(1, core.keys.entries.top):
+        keys_at(&core.keys, index).running = 0
+        keys_at(&core.keys, index).held = 0

@@ -1,0 +1,656 @@
+"""The slot table: adding, replacing and cancelling timers, and what the garbage collector sees of them.
+
+Ground rules stand in timers.pxd.  `core_*` functions are called with the
+mutex held unless their docstring says otherwise.
+"""
+
+cimport cython
+from cpython.method cimport PyMethod_Check, PyMethod_GET_FUNCTION, PyMethod_GET_SELF
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy
+
+from .heap cimport (
+    ORDER_LIMIT,
+    SLOT_BITS,
+    SLOT_LIMIT,
+    SLOT_MASK,
+    Node,
+    heap_free,
+    heap_ordered,
+    heap_pop,
+    heap_push,
+    heap_reserve,
+    heap_restore,
+    heap_sort,
+)
+from .interpreter cimport ClearFunction, TraverseFunction, TypeSlots, VisitFunction
+from .keys cimport KeyEntry, keys_add, keys_at, keys_find, keys_free, keys_init, keys_remove, keys_reserve
+from .platform cimport atomic_decrement, atomic_increment, lock, mutex_destroy, mutex_init, unlock, waker_close, waker_init
+from .slab cimport CHUNK_ITEMS, slab_free, slab_give, slab_init, slab_reserve, slab_room, slab_take
+
+from pysched.errors import TimerLimitError
+from pysched.waiting import Waiters
+
+cdef enum:
+    STALE_ALLOWANCE = 1024
+
+
+# -- a core's life --------------------------------------------------------------------------------------------------
+
+cdef Mutex registry_mutex               # guards the list of cores; taken before any core's mutex, never after
+cdef Core *registry_head = NULL
+mutex_init(&registry_mutex)
+
+
+cdef Mutex *registry_lock() noexcept nogil:
+    return &registry_mutex
+
+
+cdef Core *first_core() noexcept nogil:
+    return registry_head
+
+
+cdef Core *core_new() noexcept nogil:
+    """A core with one count, for its owner; NULL if there is no memory.  No mutex held."""
+    global registry_head
+    cdef Core *core = <Core *>calloc(1, sizeof(Core))
+    cdef Slot *slot = NULL
+    cdef Record *record = NULL
+    if core == NULL:
+        return NULL
+    mutex_init(&core.mutex)
+    slab_init(&core.slots, sizeof(Slot), <uint32_t><size_t>&slot.key)
+    slab_init(&core.records, sizeof(Record), <uint32_t><size_t>&record.waiting)
+    keys_init(&core.keys)
+    waker_init(&core.waker)
+    core.references = 1
+    lock(&registry_mutex)
+    core.next = registry_head
+    if registry_head != NULL:
+        registry_head.previous = core
+    registry_head = core
+    unlock(&registry_mutex)
+    return core
+
+
+cdef void core_hold(Core *core) noexcept nogil:
+    atomic_increment(&core.references)
+
+
+cdef void core_release(Core *core) noexcept nogil:
+    """Gives up a count; the last one frees the memory, which then holds no references.  No mutex held."""
+    global registry_head
+    if atomic_decrement(&core.references):
+        return
+    lock(&registry_mutex)
+    if core.previous != NULL:
+        core.previous.next = core.next
+    else:
+        registry_head = core.next
+    if core.next != NULL:
+        core.next.previous = core.previous
+    unlock(&registry_mutex)
+    waker_close(&core.waker)
+    heap_free(&core.heap)
+    slab_free(&core.slots)
+    slab_free(&core.records)
+    keys_free(&core.keys)
+    free(core.ring)
+    mutex_destroy(&core.mutex)
+    free(core)
+
+
+# -- references -----------------------------------------------------------------------------------------------------
+
+cdef void drop(References *garbage) noexcept:
+    """Releases references; destructors run here, so no mutex may be held."""
+    Py_XDECREF(garbage.callback)
+    Py_XDECREF(garbage.receiver)
+    Py_XDECREF(garbage.arguments)
+    Py_XDECREF(garbage.key)
+
+
+cdef inline void take_references(Slot *slot, References *garbage) noexcept nogil:
+    garbage.callback = slot.callback
+    garbage.receiver = slot.receiver
+    garbage.arguments = slot.arguments
+    slot.callback = slot.receiver = slot.arguments = NULL
+
+
+cdef void entry_call(Entry *entry, object callback, tuple arguments) noexcept:
+    """Sets what `entry` calls, in its cheapest form: a bound method as function and `self`, one argument bare."""
+    cdef Py_ssize_t count = PyTuple_GET_SIZE(arguments)
+    entry.callback = <PyObject *>callback
+    entry.receiver = NULL
+    if count > 1:
+        # A method keeps its object here: a call with a tuple cannot take one more argument in front.
+        entry.layout = ARGUMENT_TUPLE
+        entry.arguments = <PyObject *>arguments
+        return
+    if PyMethod_Check(callback):
+        entry.callback = <PyObject *>PyMethod_GET_FUNCTION(callback)
+        entry.receiver = <PyObject *>PyMethod_GET_SELF(callback)
+    if count:
+        entry.layout = ONE_ARGUMENT
+        entry.arguments = <PyObject *>PyTuple_GET_ITEM(arguments, 0)
+    else:
+        entry.layout = NO_ARGUMENTS
+        entry.arguments = NULL
+
+
+# -- room -----------------------------------------------------------------------------------------------------------
+
+cdef int reserve_ring(Core *core) noexcept nogil:
+    """The ring holds each slot at most once: room for all slots is room for ever."""
+    cdef uint32_t room = core.ring_mask + 1 if core.ring != NULL else 0
+    cdef uint32_t needed = core.slots.chunk_count * CHUNK_ITEMS
+    cdef uint32_t wider, i
+    cdef uint32_t *ring
+    if room >= needed:
+        return 0
+    wider = room if room else CHUNK_ITEMS
+    while wider < needed:
+        wider *= 2
+    ring = <uint32_t *>realloc(core.ring, wider * sizeof(uint32_t))
+    if ring == NULL:
+        return -1
+    # What had wrapped round the old end goes behind it: count <= room, so it fits.
+    if core.ring_head + core.ring_count > room:
+        memcpy(ring + room, ring, (core.ring_head + core.ring_count - room) * sizeof(uint32_t))
+    core.ring = ring
+    core.ring_mask = wider - 1
+    return 0
+
+
+cdef int core_reserve(Core *core, size_t slots, size_t records) noexcept nogil:
+    """Makes sure that so many timers can be placed, and everything outside the heap put back: 0, or a shortage.
+
+    All growth of slots, heap and ring happens here, at a registration, so that the loop never needs memory.
+    """
+    cdef int failure
+    slots += core.reserved
+    if core.slots.chunk_count == 0 or slab_room(&core.slots) < slots:
+        failure = slab_reserve(&core.slots, slots)
+        if failure:
+            return failure
+    if reserve_ring(core):
+        return -1
+    if records:
+        failure = slab_reserve(&core.records, records)
+        if failure:
+            return failure
+    return heap_reserve(&core.heap, core.heap.size + core.outside + core.periodic + slots + records)
+
+
+cdef int raise_shortage(int failure) except -1:
+    """Raises what a shortage code stands for.  No mutex held."""
+    if failure == -2:
+        raise TimerLimitError(f"an engine holds at most {SLOT_LIMIT - 1:,} timers")
+    raise MemoryError
+
+
+cdef void core_keep_order(Core *core) noexcept nogil:
+    """Makes sure that the next two ties need no new numbering.  Pointers to nodes end here."""
+    if core.order >= ORDER_LIMIT - 3:
+        core_renumber(core)
+
+
+cdef uint64_t core_next_tie(Core *core, uint32_t index) noexcept nogil:
+    """The tie of a submission that happens now.  Pointers to nodes end here."""
+    core_keep_order(core)
+    core.order += 1
+    return core.order << SLOT_BITS | index
+
+
+# -- adding ---------------------------------------------------------------------------------------------------------
+
+cdef uint32_t core_place(Core *core, const Entry *entry, uint32_t key) noexcept:
+    """Makes a pending timer; room was reserved.  O(1) on average, O(log n) at worst; needs the GIL."""
+    cdef uint32_t index = slab_take(&core.slots)
+    cdef Slot *slot = slot_at(core, index)
+    cdef Record *record
+    cdef uint32_t number
+    if slot.generation == 0:
+        slot.generation = 1
+    slot.callback = entry.callback
+    slot.receiver = entry.receiver
+    slot.arguments = entry.arguments
+    Py_INCREF(<object>slot.callback)
+    if slot.receiver != NULL:
+        Py_INCREF(<object>slot.receiver)
+    if slot.arguments != NULL:
+        Py_INCREF(<object>slot.arguments)
+    slot.when = entry.when
+    slot.layout = entry.layout
+    slot.flags = entry.flags
+    slot.state = PENDING
+    slot.record = 0
+    slot.key = key
+    if key:
+        keys_at(&core.keys, key).slot = index
+    if entry.period:
+        number = slab_take(&core.records)
+        record = record_at(core, number)
+        record.period = entry.period
+        record.busy_until = -NEVER
+        record.runs = record.errors = record.coalesced = 0
+        record.waiting = record.active = 0
+        slot.record = number
+        core.periodic += 1
+    slot.tie = core_next_tie(core, index)
+    heap_push(&core.heap, slot.when, slot.tie)
+    core.live += 1
+    core.scheduled += 1
+    return index
+
+
+cdef bint core_wants_wake(Core *core, int64_t when) noexcept nogil:
+    """Whether the loop sleeps past `when`; True is said once, to the one that must then wake it."""
+    if core.sleeping and when < core.sleep_until:
+        core.sleeping = False
+        return True
+    return False
+
+
+cdef bint core_add(Core *core, const Entry *entry, uint32_t *index, uint32_t *generation) except -1:
+    """Adds a timer; one that holds the same key is cancelled in the same instant.  Returns whether to wake the loop.
+
+    No mutex held.  Raises what a key's `__eq__` raises, MemoryError or TimerLimitError; then nothing has changed.
+    """
+    cdef References garbage
+    cdef uint32_t key = 0
+    cdef int failure = 0
+    cdef bint wake, replaces = False
+    lock(&core.mutex)
+    if entry.key != NULL:
+        keys_find(&core.keys, &core.mutex, entry.key, entry.hash, &key)
+        if key == 0:
+            failure = keys_reserve(&core.keys)
+    if not failure:
+        failure = core_reserve(core, 1, entry.period != 0)
+    if failure:
+        unlock(&core.mutex)
+        raise_shortage(failure)
+    if key:
+        replaces = keys_at(&core.keys, key).slot != 0
+        if replaces:
+            core_detach(core, keys_at(&core.keys, key).slot, True, &garbage)
+    elif entry.key != NULL:
+        Py_INCREF(<object>entry.key)
+        key = keys_add(&core.keys, entry.key, entry.hash)
+    index[0] = core_place(core, entry, key)
+    generation[0] = slot_at(core, index[0]).generation
+    wake = core_wants_wake(core, entry.when)
+    unlock(&core.mutex)
+    if replaces:
+        drop(&garbage)
+    return wake
+
+
+# -- cancelling and freeing -----------------------------------------------------------------------------------------
+
+cdef void core_free_slot(Core *core, uint32_t index, Slot *slot) noexcept nogil:
+    """Ends the timer of a slot whose references were taken; its handles know from the generation."""
+    slot.tie = 0
+    slot.state = FREE
+    slot.generation += 1
+    if slot.generation:                 # after 2^32 timers a slot retires: no handle ever meets a namesake
+        slab_give(&core.slots, index)
+
+
+cdef void core_free_zombie(Core *core, uint32_t index) noexcept nogil:
+    """Frees a slot that was cancelled in the ring, which holds it no longer."""
+    cdef Slot *slot = slot_at(core, index)
+    slot.state = FREE
+    core.zombies -= 1
+    if slot.generation:
+        slab_give(&core.slots, index)
+
+
+cdef void sweep_ring(Core *core) noexcept nogil:
+    cdef uint32_t kept = 0, i, index
+    for i in range(core.ring_count):
+        index = core.ring[(core.ring_head + i) & core.ring_mask]
+        if slot_at(core, index).state == ZOMBIE:
+            core_free_zombie(core, index)
+        else:
+            core.ring[(core.ring_head + kept) & core.ring_mask] = index
+            kept += 1
+    core.ring_count = kept
+
+
+cdef void core_detach(Core *core, uint32_t index, bint keep_key, References *garbage) noexcept nogil:
+    """Cancels a live timer.  Its references go to `garbage`; its key's entry stays with `keep_key`."""
+    cdef Slot *slot = slot_at(core, index)
+    cdef KeyEntry *key
+    cdef bint in_ring = slot.state == READY
+    take_references(slot, garbage)
+    garbage.key = NULL
+    if slot.key:
+        key = keys_at(&core.keys, slot.key)
+        key.slot = 0
+        if slot.state == HELD:
+            key.held = 0
+        if not keep_key and not key.running:
+            garbage.key = keys_remove(&core.keys, slot.key)
+    if slot.state == PENDING:
+        core.stale += 1
+    else:
+        core.outside -= 1
+    if slot.record:
+        in_ring = record_at(core, slot.record).waiting != 0
+        slab_give(&core.records, slot.record)
+        slot.record = 0
+        core.periodic -= 1
+    if slot.state != RUNNING:
+        core.live -= 1
+    core.cancelled += 1
+    if in_ring:
+        slot.tie = 0
+        slot.state = ZOMBIE
+        slot.generation += 1
+        core.zombies += 1
+        if core.zombies > core.ring_count - core.zombies + STALE_ALLOWANCE:
+            sweep_ring(core)
+    else:
+        core_free_slot(core, index, slot)
+    core_bound_stale(core)
+
+
+cdef bint core_cancel(Core *core, uint32_t index, uint32_t generation) noexcept:
+    """Cancels the timer of a handle: whether it was there.  No mutex held; needs the GIL."""
+    cdef References garbage
+    cdef Slot *slot
+    cdef bint found
+    lock(&core.mutex)
+    slot = slot_at(core, index)
+    found = slot.generation == generation
+    if found:
+        core_detach(core, index, False, &garbage)
+    unlock(&core.mutex)
+    if found:
+        core_notify(core)
+        drop(&garbage)
+    return found
+
+
+cdef int core_cancel_key(Core *core, object key) except -1:
+    """Cancels the timer that holds `key`: 1 if there was one.  No mutex held."""
+    cdef References garbage
+    cdef uint32_t found = 0
+    cdef bint cancelled = False
+    cdef Py_hash_t hash = hash_of(key)
+    lock(&core.mutex)
+    keys_find(&core.keys, &core.mutex, <PyObject *>key, hash, &found)
+    if found and keys_at(&core.keys, found).slot:
+        core_detach(core, keys_at(&core.keys, found).slot, False, &garbage)
+        cancelled = True
+    unlock(&core.mutex)
+    if cancelled:
+        core_notify(core)
+        drop(&garbage)
+    return cancelled
+
+
+cdef Py_hash_t hash_of(object key) except? -1:
+    return hash(key)
+
+
+cdef void core_notify(Core *core) noexcept:
+    """Lets the threads in wait_idle and stop look again.  No mutex held; needs the GIL."""
+    if core.waiting and core.waiters != NULL:
+        (<object>core.waiters).notify()
+
+
+cdef void core_forget_orphans(Core *core) noexcept:
+    """In the child of a fork: releases one-shot commands that run in the parent, and keys that only they had.
+
+    No mutex held; needs the GIL.
+    """
+    cdef References garbage
+    cdef uint32_t index
+    cdef bint orphan
+    cdef PyObject *key
+    for index in range(1, core.slots.top):
+        lock(&core.mutex)
+        orphan = slot_at(core, index).state == RUNNING
+        if orphan:
+            core_detach(core, index, False, &garbage)
+            core.cancelled -= 1
+        unlock(&core.mutex)
+        if orphan:
+            drop(&garbage)
+    for index in range(1, core.keys.entries.top):
+        key = NULL
+        lock(&core.mutex)
+        if keys_at(&core.keys, index).key != NULL and keys_at(&core.keys, index).slot == 0:
+            key = keys_remove(&core.keys, index)
+        unlock(&core.mutex)
+        Py_XDECREF(key)
+
+
+# -- stale nodes and the order of submission ------------------------------------------------------------------------
+
+cdef void core_prune(Core *core) noexcept nogil:
+    """Drops stale nodes from the top, so that the root is a live timer."""
+    cdef Node *root
+    while core.heap.size:
+        root = &core.heap.nodes[0]
+        if slot_at(core, <uint32_t>(root.tie & SLOT_MASK)).tie == root.tie:
+            return
+        heap_pop(&core.heap)
+        core.stale -= 1
+
+
+cdef void core_bound_stale(Core *core) noexcept nogil:
+    """Rebuilds the heap when stale nodes outnumber live ones: O(n), paid for by as many cancellations."""
+    cdef size_t kept = 0, i
+    cdef Node *nodes = core.heap.nodes
+    if core.stale <= core.heap.size - core.stale + STALE_ALLOWANCE:
+        return
+    for i in range(core.heap.size):
+        if slot_at(core, <uint32_t>(nodes[i].tie & SLOT_MASK)).tie == nodes[i].tie:
+            nodes[kept] = nodes[i]
+            kept += 1
+    core.heap.size = kept
+    core.stale = 0
+    heap_restore(&core.heap)
+
+
+cdef void core_renumber(Core *core) noexcept nogil:
+    """Numbers all submissions anew, in their order, once 2^40 have used the numbers up: O(n log n).
+
+    What is outside the heap and may be put back into it (due before all that is due later) takes part.
+    """
+    cdef size_t i, kept = 0, ordered
+    cdef uint32_t index
+    cdef Slot *slot
+    cdef Record *record
+    cdef Node *nodes = core.heap.nodes
+    for i in range(1, core.slots.top):
+        slot = slot_at(core, <uint32_t>i)
+        if slot.state == READY or slot.state == HELD:
+            heap_push(&core.heap, slot.when, slot.tie)
+        elif slot.state == PENDING and slot.record:
+            record = record_at(core, slot.record)
+            if record.waiting:
+                heap_push(&core.heap, record.waiting_when, record.waiting_tie)
+    heap_sort(&core.heap)
+    core.order = 0
+    ordered = core.heap.size
+    for i in range(ordered):
+        index = <uint32_t>(nodes[i].tie & SLOT_MASK)
+        slot = slot_at(core, index)
+        if slot.tie == nodes[i].tie and slot.tie:
+            core.order += 1
+            slot.tie = core.order << SLOT_BITS | index
+            if slot.state == PENDING:
+                nodes[kept].when = slot.when
+                nodes[kept].tie = slot.tie
+                kept += 1
+        elif slot.record:
+            record = record_at(core, slot.record)
+            if record.waiting and record.waiting_tie == nodes[i].tie:
+                core.order += 1
+                record.waiting_tie = core.order << SLOT_BITS | index
+    core.heap.size = kept
+    core.stale = 0
+
+
+# -- invariants -----------------------------------------------------------------------------------------------------
+
+cdef void core_check(Core *core) except *:
+    """Raises AssertionError naming the first invariant that does not hold; O(n).  No mutex held."""
+    cdef const char *broken
+    lock(&core.mutex)
+    broken = first_broken(core)
+    unlock(&core.mutex)
+    if broken != NULL:
+        raise AssertionError(broken.decode())
+
+
+cdef const char *first_broken(Core *core) noexcept nogil:
+    cdef size_t i, pending = 0, outside = 0, live = 0, periodic = 0, zombies = 0, waiting = 0, ready = 0, keys = 0
+    cdef Slot *slot
+    cdef KeyEntry *key
+    if not heap_ordered(&core.heap):
+        return b"a node of the heap is before its parent"
+    for i in range(core.heap.size):
+        slot = slot_at(core, <uint32_t>(core.heap.nodes[i].tie & SLOT_MASK))
+        if slot.tie == core.heap.nodes[i].tie:
+            if slot.state != PENDING or slot.when != core.heap.nodes[i].when:
+                return b"a live node disagrees with its slot"
+            pending += 1
+    if core.heap.size - pending != core.stale:
+        return b"the count of stale nodes is wrong"
+    if core.stale > core.heap.size - core.stale + STALE_ALLOWANCE:
+        return b"too many stale nodes"
+    if core.heap.capacity < core.heap.size + core.outside + core.periodic and core.slots.chunk_count:
+        return b"the heap has no room for what may be put back"
+    for i in range(1, core.slots.top):
+        slot = slot_at(core, <uint32_t>i)
+        if (slot.callback != NULL) != (slot.state != FREE and slot.state != ZOMBIE):
+            return b"a slot's state and its references disagree"
+        if slot.state == FREE:
+            continue
+        if slot.state == ZOMBIE:
+            zombies += 1
+            continue
+        if slot.state != RUNNING:
+            live += 1
+        if slot.state == PENDING:
+            pending -= 1
+        else:
+            outside += 1
+            ready += slot.state == READY
+        if slot.record:
+            periodic += 1
+            waiting += record_at(core, slot.record).waiting
+        if slot.key and keys_at(&core.keys, slot.key).slot != i:
+            return b"a timer does not hold its key"
+    if pending:
+        return b"a pending slot has no node"
+    if outside != core.outside or live != core.live or periodic != core.periodic or zombies != core.zombies:
+        return b"a count of slots is wrong"
+    if ready + waiting + zombies != core.ring_count:
+        return b"the ready ring and the slots disagree"
+    for i in range(1, core.keys.entries.top):
+        key = keys_at(&core.keys, <uint32_t>i)
+        if key.key == NULL:
+            continue
+        keys += 1
+        if key.slot == 0 and not key.running:
+            return b"a key is held by nothing"
+        if key.slot and slot_at(core, key.slot).key != i:
+            return b"a key's timer does not know it"
+    if keys != core.keys.count:
+        return b"the count of keys is wrong"
+    return NULL
+
+
+# -- what the garbage collector sees --------------------------------------------------------------------------------
+
+@cython.final
+cdef class _Core:
+    """Owner of the references in a `Core`'s slots, for the sake of the garbage collector."""
+
+    def __cinit__(self):
+        self.c = core_new()
+        if self.c == NULL:
+            raise MemoryError
+        self.waiters = Waiters()
+        self.c.waiters = <PyObject *>self.waiters
+
+    def __dealloc__(self):
+        self.c.waiters = NULL
+        drop_everything(self.c)
+        core_release(self.c)
+
+
+cdef void drop_everything(Core *core) noexcept:
+    """Cancels all timers, one at a time, since each destructor may add or cancel some.  No mutex held."""
+    cdef References garbage
+    cdef uint32_t index = 1
+    cdef bint found
+    while True:
+        lock(&core.mutex)
+        while index < core.slots.top and slot_at(core, index).callback == NULL:
+            index += 1
+        found = index < core.slots.top
+        if found:
+            core_detach(core, index, False, &garbage)
+        unlock(&core.mutex)
+        if not found:
+            return
+        drop(&garbage)
+
+
+cdef TraverseFunction traverse_members = (<TypeSlots *>_Core).tp_traverse
+cdef ClearFunction clear_members = (<TypeSlots *>_Core).tp_clear
+
+
+cdef int traverse(PyObject *self, VisitFunction visit, void *argument) noexcept:
+    """Visits every reference in slots and keys.
+
+    Needs no mutex: the pointers change only under the GIL, which the collector holds.
+    """
+    cdef Core *core = (<_Core>self).c
+    cdef Slot *slot
+    cdef PyObject *key
+    cdef uint32_t i
+    cdef int result = traverse_members(self, visit, argument)
+    if result or core == NULL:
+        return result
+    for i in range(1, core.slots.top):
+        slot = slot_at(core, i)
+        if slot.callback == NULL:
+            continue
+        result = visit(slot.callback, argument)
+        if not result and slot.receiver != NULL:
+            result = visit(slot.receiver, argument)
+        if not result and slot.arguments != NULL:
+            result = visit(slot.arguments, argument)
+        if result:
+            return result
+    for i in range(1, core.keys.entries.top):
+        key = keys_at(&core.keys, i).key
+        if key != NULL:
+            result = visit(key, argument)
+            if result:
+                return result
+    return 0
+
+
+cdef int clear(PyObject *self) noexcept:
+    cdef Core *core = (<_Core>self).c
+    if core != NULL:
+        core.waiters = NULL
+        drop_everything(core)
+    return clear_members(self)
+
+
+(<TypeSlots *>_Core).tp_traverse = traverse
+(<TypeSlots *>_Core).tp_clear = clear

@@ -1,0 +1,178 @@
+"""An uptime monitor: checks HTTP targets on a fixed grid, shows what is down, and accounts for every check.
+
+    python examples/monitor.py                     500 targets on 5 services of its own, one of which fails
+    python examples/monitor.py --targets FILE      the URLs in FILE, one a line
+
+An `Engine` with a pool of threads runs the checks, each target on a periodic timer of its own. In the
+demonstration a `CommandScheduler` takes one service down half-way and brings it back. The exit status is 0 if
+that outage was found and seen to end and every check that fell due is accounted for, 1 if not, 130 on Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from pysched import Command, CommandScheduler, Engine
+from uptime.probe import Prober, Url
+from uptime.screen import Screen, milliseconds
+from uptime.services import Services
+from uptime.watch import Books, Monitor, Outage
+
+SERVICES = 5
+TARGETS = 500
+VICTIM = 2  # the service that the drill takes down
+REFRESH = 0.25  # seconds
+PATIENCE = 6.0  # seconds that late checks are waited for after the end
+
+
+@dataclass
+class Drill:
+    """What is done to the services, and when: the context of the commands that do it."""
+
+    services: Services
+    engine: Engine
+    down_at: float | None = None
+    back_at: float | None = None
+    last_error: BaseException | None = None
+
+
+class TakeDown(Command):
+    def execute(self, context: Drill) -> None:
+        context.down_at = context.engine.time()
+        context.services.take_down(VICTIM)
+
+
+class BringBack(Command):
+    def execute(self, context: Drill) -> None:
+        context.services.bring_back(VICTIM)
+        context.back_at = context.engine.time()
+
+
+def watch(monitor: Monitor, screen: Screen) -> None:
+    """Keep the screen up to date until every target has had its last check, or is too late with it."""
+    while not monitor.finished() and monitor.engine.time() < monitor.end + PATIENCE:
+        time.sleep(REFRESH)
+        monitor.update()
+        screen.update()
+
+
+def outage_report(drill: Drill, monitor: Monitor) -> tuple[bool, str]:
+    """Whether the outage of the drill was found and seen to end, and the sentence that says so."""
+    if drill.last_error is not None or drill.down_at is None or drill.back_at is None:
+        return False, f"the drill itself failed: {drill.last_error or 'it did not take place'}"
+    victim = monitor.services[drill.services.urls[VICTIM]]
+    found = [outage for outage in victim.outages if outage.overlaps(drill.down_at, drill.back_at)]
+    if not found:
+        return False, f"MISSED the outage of {victim.name}"
+    first, last = found[0], found[-1]
+    if last.ended is None:
+        return False, f"found the outage of {victim.name}, NOT its end"
+    return True, (
+        f"{victim.name} was taken down: found after {milliseconds(first.began - drill.down_at)}; "
+        f"brought back: seen after {milliseconds(last.ended - drill.back_at)}"
+    )
+
+
+def outage_line(name: str, outage: Outage, monitor: Monitor) -> str:
+    began = outage.began - monitor.began
+    if outage.ended is None:
+        return f"outage of {name} from {began:.2f} s, not over: {outage.reason}"
+    ended = outage.ended - monitor.began
+    return f"outage of {name} from {began:.2f} to {ended:.2f} s ({ended - began:.2f} s): {outage.reason}"
+
+
+def books_report(books: Books) -> tuple[bool, str]:
+    """Whether every check is accounted for, and the sentence that says so."""
+    text = (
+        f"{books.due:,} checks fell due: {books.done:,} done, {books.skipped:,} skipped (the one before still "
+        f"ran), {books.unstarted:,} waiting at the end, {books.errors:,} failed in themselves, {books.lost:,} LOST"
+    )
+    return books.lost == 0 and books.errors == 0 and books.done > 0, text
+
+
+def run(options: argparse.Namespace, urls: list[Url], services: Services | None) -> int:
+    """Monitor `urls`; with `services` hold the drill on them as well. Returns the exit status."""
+    with closing(Prober(options.timeout)) as prober:
+        engine = Engine(options.workers, name="monitor")
+        monitor = Monitor(engine, urls, prober, interval=options.interval, seconds=options.seconds)
+        screen = Screen(monitor)
+        drill = Drill(services, engine) if services else None
+        director = CommandScheduler(drill, name="drill")
+        if drill:
+            director.submit(TakeDown(), delay_s=options.seconds / 2)
+            director.submit(BringBack(), delay_s=options.seconds * 3 / 4)
+        engine.start()
+        director.start()
+        try:
+            watch(monitor, screen)
+        finally:
+            director.stop()
+            books = monitor.close()
+            screen.finish()
+
+    print()
+    for service in monitor.services.values():
+        for outage in service.outages:
+            print(outage_line(service.name, outage, monitor))
+    reports = [books_report(books)]
+    if drill:
+        reports.append(outage_report(drill, monitor))
+    for fine, text in reports:
+        print(text if fine else f"FAILED: {text}")
+    return 0 if all(fine for fine, _ in reports) else 1
+
+
+def read_targets(file: str) -> list[Url]:
+    """The URLs in `file`, one a line; blank lines and those that begin with # do not count."""
+    urls = []
+    for number, line in enumerate(Path(file).read_text(encoding="utf-8").splitlines(), 1):
+        text = line.strip()
+        if text and not text.startswith("#"):
+            try:
+                urls.append(Url.parse(text))
+            except ValueError as error:
+                raise ValueError(f"{file}, line {number}: {error}") from None
+    if not urls:
+        raise ValueError(f"{file} names no targets")
+    return urls
+
+
+def positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be positive, got {text}")
+    return number
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="An uptime monitor for HTTP targets.")
+    parser.add_argument("--targets", metavar="FILE", help="URLs to check, one a line, instead of the demonstration")
+    parser.add_argument("--seconds", type=positive, default=12.0, help="how long to monitor (default: 12)")
+    parser.add_argument("--interval", type=positive, default=1.0, help="seconds between checks of a target (1)")
+    parser.add_argument("--timeout", type=positive, default=2.0, help="seconds to wait for a server (2)")
+    parser.add_argument("--workers", type=int, default=16, help="threads that make the checks (16)")
+    options = parser.parse_args()
+    try:
+        options.urls = read_targets(options.targets) if options.targets else None
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    return options
+
+
+def main() -> int:
+    options = parse_options()
+    with nullcontext() if options.urls else Services(SERVICES) as services:
+        urls = options.urls or [Url.parse(f"{services.urls[i % SERVICES]}/{i}") for i in range(TARGETS)]
+        try:
+            return run(options, urls, services)
+        except KeyboardInterrupt:
+            return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

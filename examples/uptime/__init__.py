@@ -1,0 +1,1 @@
+"""The parts of the uptime monitor; ../monitor.py puts them together."""

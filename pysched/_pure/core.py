@@ -1,0 +1,251 @@
+"""The core of an engine: what its public face, its handles, its loop and its workers share.
+
+Ground rules. `lock` guards `table`, the counters and the histogram, `Session.waiting` and the end of a
+session. It is held for a few assignments at a time (see `table`); no callback, no clock, no executor, no
+comparison of keys and no release of a user's reference happens under it. It is re-entrant because
+destructors and signal handlers come in on a thread that may hold it.
+"""
+
+from __future__ import annotations
+
+from _thread import RLock, get_ident
+from typing import TYPE_CHECKING
+
+from pysched import lifecycle
+from pysched._pure.lateness import LatenessHistogram
+from pysched._pure.table import TimerTable
+from pysched.errors import TimerLimitError
+from pysched.reports import call_handler, log_error
+from pysched.stats import EngineStats
+from pysched.waiting import Waiters, WakeEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pysched._pure.timers import Run, Timer
+    from pysched.clock import Clock
+
+__all__ = ["Core", "Session"]
+
+MAX_TIMERS = 2**31 - 1
+
+
+class Session:
+    """From one start to the end of the loop that it began.
+
+    `stopping` is the mark of ``stop``: set by anybody, without the lock, and taken back by ``start`` as long
+    as the session has not `ended`, which the loop decides under the lock. Nothing starts in either case.
+    """
+
+    __slots__ = ("closed", "ended", "failure", "interruptible", "started_ns", "stopping", "waiting", "wake")
+
+    def __init__(self, started_ns: int) -> None:
+        self.started_ns = started_ns
+        self.stopping = False
+        self.ended = False
+        self.closed = False  # has ended, and its own pool is shut down
+        self.failure: BaseException | None = None  # an internal one, for the loop to raise
+        self.interruptible = False  # callbacks run on the main thread, inside run()
+        self.waiting = False  # the loop sleeps, or is about to; a new head must wake it
+        self.wake = WakeEvent()
+
+    def stop(self) -> None:
+        """Mark and wake. Takes no lock: this is what a signal handler does."""
+        self.stopping = True
+        self.wake.set()
+
+    def fail(self, failure: BaseException) -> None:
+        """End the session because the engine cannot go on; the loop will raise `failure`."""
+        self.failure = failure
+        self.stop()
+
+
+class Core:
+    def __init__(
+        self, clock: Clock, name: str, on_error: Callable[[BaseException, Timer], object] | None
+    ) -> None:
+        self.clock = clock
+        self.name = name
+        self.on_error = on_error
+        self.lock = RLock()
+        self.table = TimerTable()
+        self.lateness = LatenessHistogram()
+        self.errors = 0
+        self.wakeups = 0
+        self.dropped = 0
+        self.waiters = Waiters()
+        self.session: Session | None = None  # None: stopped
+        self.insiders: set[int] = set()  # threads that are the loop, a drain, or advance a driving clock
+
+    # -- timers -----------------------------------------------------------------------------------------
+
+    def register(self, timer: Timer) -> None:
+        """Add a timer; one that holds its key ends. O(log n)."""
+        old = None
+        if timer.key is None:
+            with self.lock:
+                self._check_room(1)
+                self.table.add(timer)
+                self._wake_for(timer)
+        else:
+            added = False
+            while not added:
+                bucket, old = self.table.find(timer.key, timer.key_hash)
+                with self.lock:
+                    self._check_room(0 if old is not None else 1)
+                    added = self.table.add_keyed(timer, bucket, old)
+                    if added:
+                        self._wake_for(timer)
+        if old is not None:
+            old.release()
+            self.announce()
+
+    def register_many(self, timers: list[Timer]) -> None:
+        """Add timers without keys, all or none. O(k log n)."""
+        if not timers:
+            return
+        first = min(timers, key=lambda timer: timer.due_ns)
+        with self.lock:
+            self._check_room(len(timers))
+            self.table.add_many(timers)
+            self._wake_for(first)
+
+    def cancel(self, timer: Timer) -> bool:
+        """End a timer; False if nothing of it was to come. O(1) amortised."""
+        with self.lock:
+            cancelled = self.table.cancel(timer)
+        if cancelled:
+            timer.release()
+            self.announce()
+        return cancelled
+
+    def _check_room(self, count: int) -> None:
+        if self.table.live + count > MAX_TIMERS:
+            raise TimerLimitError(f"an engine holds at most {MAX_TIMERS} timers")
+
+    def _wake_for(self, timer: Timer) -> None:
+        """Wake the loop if it sleeps for a later timer than this new one. Under the lock."""
+        session = self.session
+        if session is not None and session.waiting and self.table.is_head(timer):
+            session.wake.set()
+
+    # -- runs -------------------------------------------------------------------------------------------
+
+    def start_next(self, session: Session, now_ns: int, thread: int) -> Run | None:
+        """Start the first queued run, unless the session stops; `now_ns` is the time. Under the lock."""
+        if session.stopping or session.ended:
+            return None
+        run = self.table.start_next(thread)
+        if run is not None:
+            self.lateness.add(now_ns - max(run.due_ns, session.started_ns))
+        return run
+
+    def start_due(self, session: Session, now_ns: int, thread: int) -> Run | None:
+        """Start the earliest run that is due at or before `now_ns`, if there is one."""
+        with self.lock:
+            if session.stopping or session.ended or not self.table.promote(now_ns):
+                return None
+            return self.start_next(session, now_ns, thread)
+
+    def execute(self, run: Run, session: Session) -> None:
+        """Call a started callback and see to its end. Raises only KeyboardInterrupt, or what the clock raises.
+
+        Callback, arguments and error live in the frame of `_call`: all are gone when the run ends.
+        """
+        try:
+            self._call(run, session)
+        finally:
+            self.end(run)
+
+    def _call(self, run: Run, session: Session) -> None:
+        callback, args, _key = run.take()
+        try:
+            callback(*args)
+        except BaseException as error:
+            self.count_error()
+            if session.interruptible and isinstance(error, KeyboardInterrupt):
+                raise
+            self.report(error, run.timer)
+
+    def end(self, run: Run) -> None:
+        """A run is over: its timer may run again, and who waits for that is told."""
+        end_ns = None
+        try:
+            if run.timer.period_ns:
+                end_ns = self.clock.time_ns()
+        finally:
+            with self.lock:
+                self.table.end(run, end_ns)
+            self.announce()
+
+    def count_error(self) -> None:
+        with self.lock:
+            self.errors += 1
+
+    def report(self, error: BaseException, timer: Timer) -> None:
+        """Hand an error of a callback to the user's handler, or log it. Never raises."""
+        if self.on_error is not None:
+            call_handler(self.on_error, error, timer)
+        elif not lifecycle.exiting():
+            log_error(f"{self.name}: a timer's callback raised an exception", error)
+
+    # -- state ------------------------------------------------------------------------------------------
+
+    def announce(self) -> None:
+        """Let those who wait look again, after a change that may be what they wait for."""
+        if self.waiters:
+            self.waiters.notify()
+
+    def enter(self) -> bool:
+        """Make this thread an insider; whether it was none. Every ``enter`` needs its `leave`."""
+        thread = get_ident()
+        entered = thread not in self.insiders
+        self.insiders.add(thread)
+        return entered
+
+    def leave(self, entered: bool) -> None:
+        if entered:
+            self.insiders.discard(get_ident())
+
+    def is_inside(self) -> bool:
+        """Whether this is a thread that the engine itself runs on."""
+        return get_ident() in self.insiders
+
+    def must_not_wait(self) -> bool:
+        """Whether to wait for the engine here is to wait for oneself.
+
+        Besides the insiders that is a signal handler or a destructor that came in while this thread
+        held the lock.
+        """
+        return self.is_inside() or self.lock._is_owned()  # type: ignore[attr-defined]
+
+    def others_running(self) -> int:
+        """Callbacks in progress, without the one that this thread is in."""
+        thread = get_ident()
+        return sum(run.thread != thread for run in list(self.table.runs.values()))
+
+    def is_idle(self) -> bool:
+        """Whether nothing is due, queued or running."""
+        now = self.clock.time_ns()
+        with self.lock:
+            table = self.table
+            due = table.first_due_ns()
+            return not table.runs and not table.ready and (due is None or due > now)
+
+    def stats(self) -> EngineStats:
+        with self.lock:
+            table = self.table
+            return EngineStats(
+                scheduled=table.scheduled,
+                started=table.started,
+                cancelled=table.cancelled,
+                coalesced=table.coalesced,
+                errors=self.errors,
+                wakeups=self.wakeups,
+                ready=len(table.ready),
+                running=len(table.runs),
+                pending=table.live,
+                dropped=self.dropped,
+                abandoned=0,
+                lateness=self.lateness.snapshot(),
+            )

@@ -1,0 +1,198 @@
+"""How due runs reach the threads that call them: three ways, one for each kind of executor.
+
+`pass_on` is called by the loop, on its thread, with nothing held. It raises what the executor raises,
+which ends the loop; runs that were queued then return to the heap.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    from pysched._pure.core import Core, Session
+    from pysched._pure.timers import Run, Taken
+
+__all__ = ["HandOff", "Inline", "OneByOne", "Pool"]
+
+BATCH = 256  # runs queued while the lock is held once
+
+
+class HandOff(Protocol):
+    def pass_on(self, now_ns: int) -> bool:
+        """Pass on what is due at `now_ns`, or a part of it; whether to be called again at once."""
+
+    def close(self) -> None:
+        """The loop has ended."""
+
+
+class Inline:
+    """Callbacks run on the loop's own thread, one at a time."""
+
+    def __init__(self, core: Core, session: Session) -> None:
+        self._core = core
+        self._session = session
+
+    def pass_on(self, now_ns: int) -> bool:
+        run = self._core.start_due(self._session, now_ns, get_ident())
+        if run is None:
+            return False
+        self._core.execute(run, self._session)
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+class Pool:
+    """Callbacks run on a ThreadPoolExecutor, in batches.
+
+    A submit costs more than most callbacks, so what is submitted is a drain, which takes one run after the
+    other from the ready queue until that is empty. There are always as many drains between two callbacks
+    as there are runs that wait, or workers that are free: a slow callback delays nobody while a worker is
+    free. Neither a start (one run fewer, one drain fewer) nor an end (one worker more, one drain more)
+    breaks that, so only the loop submits.
+
+    `_active` drains are submitted and have not ended, `_busy` of them are inside a callback; both are guarded
+    by the lock of the core.
+    """
+
+    def __init__(
+        self, core: Core, session: Session, executor: ThreadPoolExecutor, max_workers: int, own: bool
+    ) -> None:
+        self._core = core
+        self._session = session
+        self._executor = executor
+        self._max_workers = max_workers
+        self._own = own
+        self._active = 0
+        self._busy = 0
+
+    def pass_on(self, now_ns: int) -> bool:
+        core, table = self._core, self._core.table
+        with core.lock:
+            more = True
+            for _ in range(BATCH):
+                more = not self._session.stopping and table.promote(now_ns)
+                if not more:
+                    break
+            free = self._max_workers - self._busy
+            wanted = min(len(table.ready), free) - (self._active - self._busy)
+            self._active += max(0, wanted)
+        for submitted in range(wanted):
+            try:
+                self._submit()
+            except BaseException:
+                with core.lock:
+                    self._active -= wanted - submitted
+                raise
+        return more
+
+    def close(self) -> None:
+        if self._own:
+            self._executor.shutdown(wait=False)
+
+    def _submit(self) -> None:
+        self._executor.submit(self._drain).add_done_callback(self._drained)
+
+    def _drain(self) -> None:
+        entered = self._core.enter()
+        try:
+            while self._run_one():
+                pass
+        except BaseException as failure:  # the clock's
+            with self._core.lock:
+                self._active -= 1
+            self._session.fail(failure)
+        finally:
+            self._core.leave(entered)
+
+    def _run_one(self) -> bool:
+        core = self._core
+        now = core.clock.time_ns()
+        with core.lock:
+            run = core.start_next(self._session, now, get_ident())
+            if run is None:
+                self._active -= 1
+                return False
+            self._busy += 1
+        try:
+            core.execute(run, self._session)
+        finally:
+            with core.lock:
+                self._busy -= 1
+        return True
+
+    def _drained(self, future: Future[None]) -> None:
+        """Take back the count of a drain that was cancelled, or whose pool broke, before it began."""
+        if future.cancelled() or future.exception() is not None:
+            with self._core.lock:
+                self._active -= 1
+            self._session.wake.set()  # the loop submits another, or learns that the pool is shut down
+
+
+class OneByOne:
+    """Each callback is submitted to an executor of another kind (processes, a cluster, a test's).
+
+    It counts as started when it is submitted, and as running until its future is done.
+    """
+
+    def __init__(self, core: Core, session: Session, executor: Any) -> None:
+        self._core = core
+        self._session = session
+        self._executor = executor
+
+    def pass_on(self, now_ns: int) -> bool:
+        run = self._core.start_due(self._session, now_ns, 0)
+        if run is None:
+            return False
+        self._submit(run)
+        return True
+
+    def close(self) -> None:
+        pass
+
+    def _submit(self, run: Run) -> None:
+        taken = run.take()
+        try:
+            # The callback itself, not a wrapper: it may have to be pickled.
+            future = self._executor.submit(taken[0], *taken[1])
+        except BaseException:
+            self._revive(run, taken)
+            raise
+        try:
+            future.add_done_callback(partial(self._done, run))
+        except BaseException:  # no future: nobody will tell of the end
+            self._core.end(run)
+            raise
+
+    def _done(self, run: Run, future: Future[object]) -> None:
+        entered = self._core.enter()  # in on_error nobody may wait for this run
+        try:
+            if future.cancelled():
+                with self._core.lock:
+                    self._core.dropped += 1
+                return
+            error = future.exception()
+            if error is not None:
+                self._core.count_error()
+                self._core.report(error, run.timer)
+                del error
+        finally:
+            self._core.leave(entered)
+            try:
+                self._core.end(run)
+            except BaseException as failure:  # the clock's
+                self._session.fail(failure)
+
+    def _revive(self, run: Run, taken: Taken) -> None:
+        """The executor refused the run: it never started."""
+        core, key = self._core, taken[2]
+        revived = False
+        while not revived:
+            bucket, holder = core.table.find(key, run.timer.key_hash) if key is not None else ((), None)
+            with core.lock:
+                revived = core.table.revive(run, taken, bucket, holder)

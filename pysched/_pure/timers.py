@@ -1,0 +1,92 @@
+"""The records of the twin: a timer, and a run of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pysched.clock import NEVER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    Taken = tuple[Callable[..., object], tuple[Any, ...], Hashable]  # callback, args, key
+
+__all__ = ["Run", "Timer"]
+
+
+class Timer:
+    """One registration. Its identity is the timer's; handles compare by it.
+
+    live: it may still start. armed: the heap entry (due_ns, order) is its own, others are stale.
+    queued: a run of it waits in the ready queue, for the slot `run_due_ns`, under `run_order`.
+    """
+
+    __slots__ = (
+        "args",
+        "armed",
+        "busy_until_ns",  # periodic: when its last run ended
+        "callback",
+        "coalesced_ahead",  # periodic: slots after due_ns that are counted as coalesced already
+        "due_ns",
+        "key",
+        "key_hash",
+        "live",
+        "order",
+        "period_ns",  # 0: a one-shot
+        "queued",
+        "run_due_ns",
+        "run_order",
+        "running",  # periodic: a run of it is in progress
+    )
+
+    def __init__(
+        self,
+        due_ns: int,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        period_ns: int = 0,
+        key: Hashable = None,
+    ) -> None:
+        self.due_ns = due_ns
+        self.order = -1
+        self.callback: Callable[..., object] | None = callback
+        self.args = args
+        self.period_ns = period_ns
+        self.key = key
+        self.key_hash = 0
+        self.live = True
+        self.armed = False
+        self.queued = False
+        self.running = False
+        self.run_due_ns = 0
+        self.run_order = -1
+        self.busy_until_ns = -NEVER
+        self.coalesced_ahead = 0
+
+    def release(self) -> tuple[object, ...]:
+        """Take out what the user gave; the caller drops it when the lock is free again."""
+        taken = (self.callback, self.args, self.key)
+        self.callback, self.args, self.key = None, (), None
+        return taken
+
+
+class Run:
+    """A callback that has started; it holds callback and arguments until they are taken."""
+
+    __slots__ = ("args", "callback", "due_ns", "key", "order", "thread", "timer")
+
+    def __init__(self, timer: Timer, thread: int) -> None:
+        self.timer = timer
+        self.due_ns = timer.run_due_ns
+        self.order = timer.run_order
+        self.thread = thread  # where it runs; 0: wherever an executor likes
+        self.callback = timer.callback
+        self.args = timer.args
+        self.key: Hashable = None  # of a one-shot, which has lost it
+
+    def take(self) -> Taken:
+        """Callback, arguments and key; the run holds them no longer."""
+        assert self.callback is not None
+        taken = (self.callback, self.args, self.key)
+        self.callback, self.args, self.key = None, (), None
+        return taken

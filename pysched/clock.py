@@ -1,0 +1,175 @@
+"""The clock protocol, the system's clock, the protocol of clocks that drive what they time, and units.
+
+Time is in integer nanoseconds everywhere behind the public methods, which take seconds: the three
+conversions at the end are that edge. Only ``wait`` takes seconds, as the waits of `threading` do.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from typing import Protocol, runtime_checkable
+
+__all__ = [
+    "NEVER",
+    "Clock",
+    "Driven",
+    "DrivingClock",
+    "SystemClock",
+    "WaitEvent",
+    "delay_ns",
+    "instant_ns",
+    "interval_ns",
+]
+
+NEVER = 2**63 - 1
+"""The end of time, in nanoseconds: sums and conversions saturate here, and what is due then never comes."""
+
+
+class WaitEvent(Protocol):
+    """What a clock is given to wait for: the reading half of `threading.Event`."""
+
+    def is_set(self) -> bool:
+        """Whether there is a reason to end the wait."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, at most `timeout` seconds (None: without limit); returns ``is_set()``."""
+
+
+@runtime_checkable
+class Clock(Protocol):
+    """A source of time. Any object with these three methods will do."""
+
+    def time_ns(self) -> int:
+        """Monotonic nanoseconds since an arbitrary origin; never goes back."""
+
+    def wall_ns(self) -> int:
+        """Nanoseconds since the Unix epoch; may step either way."""
+
+    def wait(self, event: WaitEvent, timeout: float | None) -> None:
+        """Return when `event` is set or `timeout` seconds of this clock have passed (None: never).
+
+        It may return early, for any reason: the engine looks at the clock again and waits anew.
+        """
+
+
+class SystemClock:
+    """`time.monotonic_ns` and `time.time_ns`."""
+
+    def time_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def wall_ns(self) -> int:
+        return time.time_ns()
+
+    def wait(self, event: WaitEvent, timeout: float | None) -> None:
+        event.wait(timeout)
+
+
+class Driven(Protocol):
+    """What a `DrivingClock` runs: an engine, or a scheduler above one."""
+
+    def _next_due_ns(self) -> int | None:
+        """Due time of the earliest live timer; None if there is none or it never comes."""
+
+    def _run_next(self, now_ns: int) -> bool:
+        """Run the one earliest timer due at or before `now_ns`, to its end, here; False if none was."""
+
+
+class DrivingClock(ABC):
+    """A clock that runs what it drives on the thread that moves it; nothing ever waits for it.
+
+    An engine on such a clock starts no thread: it enlists when it is made, attaches when it is
+    started, and is run until it detaches.
+    """
+
+    @abstractmethod
+    def time_ns(self) -> int:
+        """As `Clock.time_ns`."""
+
+    @abstractmethod
+    def wall_ns(self) -> int:
+        """As `Clock.wall_ns`."""
+
+    @abstractmethod
+    def wait(self, event: WaitEvent, timeout: float | None) -> None:
+        """As `Clock.wait`; a driven engine never calls it."""
+
+    @abstractmethod
+    def enlist(self) -> int:
+        """The age of a newcomer: at one instant the lower age goes first."""
+
+    @abstractmethod
+    def attach(self, age: int, driven: Driven) -> None:
+        """Drive `driven`, and keep it alive, until it detaches."""
+
+    @abstractmethod
+    def detach(self, driven: Driven) -> None:
+        """Drive `driven` no longer; nothing happens if it was not attached."""
+
+
+def delay_ns(value: object, name: str) -> int:
+    """Seconds to nanoseconds, for a delay or a time-out: finite and >= 0.
+
+    Rounded up, so that nothing is early, except where the product is within its own rounding error
+    of a whole number: 0.3 s are 300,000,000 ns. Whole numbers are exact. Saturates at `NEVER`.
+
+    Raises:
+        TypeError: `value` is no real number, or is a bool.
+        ValueError: it breaks the rule. Both name the argument, `name`.
+    """
+    rule = "finite and >= 0"
+    number = _number(value, name, rule)
+    if number < 0:
+        raise ValueError(f"{name} must be {rule}, got {_shown(number)}")
+    return _rounded_up(number)
+
+
+def interval_ns(value: object, name: str) -> int:
+    """As `delay_ns`, for an interval: finite and > 0, and at least a nanosecond."""
+    rule = "finite and > 0"
+    number = _number(value, name, rule)
+    if number <= 0:
+        raise ValueError(f"{name} must be {rule}, got {_shown(number)}")
+    return _rounded_up(number)
+
+
+def instant_ns(value: object, name: str) -> int:
+    """As `delay_ns`, for a point in time or a signed step: finite. Saturates at both ends."""
+    return _rounded_up(_number(value, name, "finite"))
+
+
+def _number(value: object, name: str, rule: str) -> int | float:
+    """`value` as an int or a finite float; an int that fits no float counts as infinite."""
+    kind = type(value)
+    if kind is not float:
+        if isinstance(value, bool) or not (hasattr(kind, "__float__") or hasattr(kind, "__index__")):
+            raise TypeError(f"{name} must be a number of seconds, not {kind.__name__}")
+        try:
+            number = float(value)  # type: ignore[arg-type]
+        except OverflowError:
+            raise ValueError(f"{name} must be {rule}, got a number that is too large") from None
+        if isinstance(value, int):
+            return value
+        value = number
+    if not math.isfinite(value):  # type: ignore[arg-type]
+        raise ValueError(f"{name} must be {rule}, got {value}")
+    return value  # type: ignore[return-value]
+
+
+def _rounded_up(number: float) -> int:
+    if isinstance(number, int):
+        return max(-NEVER, min(number * 1_000_000_000, NEVER))
+    product = number * 1e9
+    if abs(product) >= NEVER:
+        return NEVER if product > 0 else -NEVER
+    nearest = round(product)
+    if abs(product - nearest) <= abs(product) * 2.0**-52:
+        return nearest
+    return math.ceil(product)
+
+
+def _shown(number: float) -> str:
+    """A number for a message; an int may have more digits than Python cares to print."""
+    return str(number) if abs(number) < 1e18 else f"{float(number):g}"

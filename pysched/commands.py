@@ -1,0 +1,85 @@
+"""Commands: what a `CommandScheduler` runs, and the context that it hands to them.
+
+A command is any object with an `execute(context)` method; deriving it from `Command` is a convenience.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+__all__ = ["BasicSchedulerContext", "Command", "ErrorCallback", "ScheduledCommand", "SchedulerContext"]
+
+
+class SchedulerContext(Protocol):
+    """What a scheduler needs of a context: a place for the last error of a command."""
+
+    last_error: BaseException | None
+
+
+@dataclass
+class BasicSchedulerContext:
+    """The smallest context. Derive your own dataclass from it and add what your commands share.
+
+    Commands run one at a time (as long as `max_workers` is 1), so they may change a context without locks.
+    """
+
+    last_error: BaseException | None = None
+
+
+class Command(ABC):
+    """Something to run later, once or repeatedly.
+
+    `key`: at most one submission of a key waits at a time, the newest; None: any number. It is read once,
+    when the command is submitted, and may be a property.
+
+    `repeat_interval_s`: None: the command runs once; else seconds from the end of a run to the next. It is
+    read when the command is submitted and again after each run, so a command can end its repetition, or
+    change its pace, by setting it.
+    """
+
+    key: str | None = None
+    repeat_interval_s: float | None = None
+
+    @abstractmethod
+    def execute(self, context: Any) -> None:
+        """Do the work. What this raises goes to the scheduler's `on_error`, or is kept in the context."""
+
+
+ErrorCallback = Callable[[BaseException, Command], None]
+"""`on_error(exc, command)`: told of each error, on the thread that ran the command."""
+
+
+@dataclass
+class ScheduledCommand(Command):
+    """What `CommandScheduler.schedule` submits: a command with an interval and perhaps a key of its own."""
+
+    command: Command
+    repeat_interval_s: float | None = None
+    key_override: str | None = None
+
+    @property
+    def key(self) -> str | None:  # type: ignore[override]
+        """`key_override`, or else the key of the wrapped command, which may lack one."""
+        if self.key_override is not None:
+            return self.key_override
+        key: str | None = attribute_or_none(self.command, "key")
+        return key
+
+    def execute(self, context: Any) -> None:
+        self.command.execute(context)
+
+
+def attribute_or_none(command: object, name: str) -> Any:
+    """The attribute, or None if there is none: duck-typed commands may lack `key` and `repeat_interval_s`.
+
+    Not `getattr(command, name, None)`, which takes a property that fails with AttributeError for missing.
+    """
+    try:
+        return getattr(command, name)
+    except AttributeError:
+        if hasattr(type(command), name):
+            raise
+        return None

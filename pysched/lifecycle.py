@@ -1,0 +1,113 @@
+"""What engines do at the end of the interpreter and in a forked child.
+
+Ground rules. The table holds weak references, keyed by identity, so that no ``__eq__`` or
+``__hash__`` of a subclass ever runs; every access is one dict operation, so no lock is needed.
+
+An engine registers when it is made, and offers:
+
+``_at_exit()``               stop, without waiting;
+``_after_fork_in_child()``   be a stopped engine, whatever the parent's threads were doing;
+``_before_fork()``, ``_after_fork_in_parent()``   optional: hold still while the process is copied.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _thread import get_ident
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["arm", "exiting", "register"]
+
+_engines: dict[int, ref[Any]] = {}
+_held: dict[int, list[Any]] = {}  # forking thread -> the engines that hold still for it
+_armed = False
+_exiting = False
+
+
+def register(engine: Any) -> None:
+    """Make `engine` take part in exit and fork, until it is collected. Idempotent, O(1)."""
+    identity = id(engine)
+    known = _engines.get(identity)
+    if known is not None and known() is engine:
+        return
+
+    def forget(gone: ref[Any]) -> None:
+        if _engines.get(identity) is gone:
+            del _engines[identity]
+
+    _engines[identity] = ref(engine, forget)
+
+
+def arm() -> None:
+    """See to it that the exit of the interpreter stops the engines; every start of a loop calls it.
+
+    Python joins the threads of its pools before ``atexit`` runs, and a drain whose queue never
+    empties then never ends. Only hooks of `threading` run earlier, last registered first: so the
+    module of the pools is imported first, whether or not this engine uses one. That costs a few
+    milliseconds, hence not at import.
+    """
+    global _armed
+    if _armed:
+        return
+    import concurrent.futures.thread  # noqa: F401
+    import threading
+
+    try:
+        hook: Callable[[Callable[[], None]], object] = threading._register_atexit  # type: ignore[attr-defined]
+    except AttributeError:
+        from atexit import register as hook
+    try:
+        hook(_at_exit)
+    except RuntimeError:  # the hooks have run: the interpreter is ending
+        _at_exit()
+    _armed = True
+
+
+def exiting() -> bool:
+    """Whether the interpreter is ending: nothing new starts, and what fails is no news any more."""
+    return _exiting or sys.is_finalizing()
+
+
+def _live() -> list[Any]:
+    engines = [known() for known in list(_engines.values())]
+    return [engine for engine in engines if engine is not None]
+
+
+def _at_exit() -> None:
+    global _exiting
+    _exiting = True
+    for engine in _live():
+        engine._at_exit()
+
+
+def _before_fork() -> None:
+    held = _held[get_ident()] = []
+    # By identity: two threads that fork at once then take the locks in the same order.
+    for engine in sorted(_live(), key=id):
+        if hasattr(engine, "_before_fork"):
+            engine._before_fork()
+            held.append(engine)
+
+
+def _after_fork_in_parent() -> None:
+    for engine in _held.pop(get_ident(), ()):
+        engine._after_fork_in_parent()
+
+
+def _after_fork_in_child() -> None:
+    _held.clear()
+    for engine in _live():
+        engine._after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

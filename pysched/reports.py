@@ -1,0 +1,51 @@
+"""How errors leave an engine: through the one logger, `pysched`, without ever raising.
+
+No handler is installed and nothing is logged in the tick path.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable
+
+__all__ = ["call_handler", "log_error", "logger"]
+
+
+def logger() -> logging.Logger:
+    """The logger `pysched`; `logging` is imported by the first who needs it."""
+    import logging
+
+    return logging.getLogger("pysched")
+
+
+def log_error(message: str, error: BaseException) -> None:
+    """Log `error` with its traceback, at ERROR. What a logging handler raises goes to `sys.unraisablehook`."""
+    try:
+        logger().error("%s", message, exc_info=(type(error), error, error.__traceback__))
+    except BaseException as failure:
+        _last_resort(message, failure)
+
+
+def call_handler(handler: Callable[..., object], error: BaseException, subject: object) -> None:
+    """Call ``handler(error, subject)``, an `on_error` of the user's; whatever it raises is logged."""
+    try:
+        handler(error, subject)
+    except BaseException as failure:
+        log_error("on_error raised an exception", failure)
+
+
+def _last_resort(message: str, failure: BaseException) -> None:
+    sys.unraisablehook(
+        SimpleNamespace(  # type: ignore[arg-type]
+            exc_type=type(failure),
+            exc_value=failure,
+            exc_traceback=failure.__traceback__,
+            err_msg=f"Exception ignored while logging {message!r}",
+            object=None,
+        )
+    )

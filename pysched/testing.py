@@ -1,0 +1,213 @@
+"""`ManualClock`: time that stands still until a test moves it.
+
+Engines and schedulers made with ``clock=ManualClock()`` start no thread. Nothing happens between two
+calls of `ManualClock.advance`, which runs what comes due on the calling thread, so tests need no
+sleep, no tolerance and no lock, and a year passes in no time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import threading
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from pysched.clock import NEVER, DrivingClock, delay_ns, instant_ns
+
+if TYPE_CHECKING:
+    from pysched.clock import Driven, WaitEvent
+
+__all__ = ["ManualClock"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MILLENNIUM = datetime(2000, 1, 1, tzinfo=timezone.utc)
+_DURATION = re.compile(
+    r"\s*(?=[0-9])(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m(?!s))?(?:([0-9]+)s)?(?:([0-9]+)ms)?\s*"
+)
+_UNITS_NS = (86_400_000_000_000, 3_600_000_000_000, 60_000_000_000, 1_000_000_000, 1_000_000)
+_CALLBACKS_AN_INSTANT = 1_000_000
+
+
+class ManualClock(DrivingClock):
+    """A clock that only a test moves; any number of engines and schedulers may share it.
+
+    Its monotonic time starts at 0, its wall clock at `wall`, an aware datetime (default: the year
+    2000, in UTC). A duration is a number of seconds, a string such as ``"1h30m"`` or ``"250ms"``
+    (units d h m s ms, falling, each once), or a `timedelta`; it must be finite and >= 0.
+
+    Raises:
+        TypeError: `wall` is no datetime.
+        ValueError: `wall` is naive.
+    """
+
+    def __init__(self, wall: datetime = _MILLENNIUM) -> None:
+        if not isinstance(wall, datetime):
+            raise TypeError(f"wall must be an aware datetime, not {type(wall).__name__}")
+        if wall.utcoffset() is None:
+            raise ValueError("wall must be an aware datetime, got a naive one")
+        self._time_ns = 0
+        self._wall_offset_ns = _timedelta_ns(wall - _EPOCH)
+        self._moving = threading.RLock()  # guards the two above; no foreign code runs under it
+        self._ages = itertools.count()
+        self._driven: dict[int, Driven] = {}
+        self._advancing: dict[str, tuple[int, int]] = {}  # "by": process and thread inside advance()
+
+    def __repr__(self) -> str:
+        return f"<ManualClock time={self.time()}>"
+
+    def time(self) -> float:
+        """Monotonic seconds since the clock was made."""
+        return self._time_ns / 1e9
+
+    def time_ns(self) -> int:
+        """Monotonic nanoseconds since the clock was made."""
+        return self._time_ns
+
+    def now(self) -> datetime:
+        """The wall clock, in UTC, cut to the microsecond."""
+        return _EPOCH + timedelta(microseconds=self.wall_ns() // 1000)
+
+    def wall_ns(self) -> int:
+        """The wall clock in nanoseconds since the Unix epoch."""
+        with self._moving:
+            return self._wall_offset_ns + self._time_ns
+
+    def advance(self, duration: float | str | timedelta) -> int:
+        """Let `duration` pass; returns how many callbacks ran.
+
+        Everything that comes due on the way runs on the calling thread, each callback to its end, in
+        the order of (due, submission), while the time stands at each due instant. At one instant the
+        engine that was made first goes first. A `sleep` in a callback may move the time past the end
+        of `duration`; what comes due by that only runs at the next call.
+
+        Raises:
+            TypeError, ValueError: `duration` is none; the time has not moved.
+            RuntimeError: called by a callback that a call of it runs, or while another thread is in it;
+                or more than 10**6 callbacks ran at one instant.
+        """
+        length = _duration_ns(duration, "duration")
+        mine = (os.getpid(), threading.get_ident())
+        try:
+            self._claim(mine)
+            return self._run_until(min(self._time_ns + length, NEVER))
+        finally:
+            if self._advancing.get("by") is mine:
+                del self._advancing["by"]
+
+    def sleep(self, duration: float | str | timedelta) -> None:
+        """Let `duration` pass without starting anything: what comes due meanwhile will be late.
+
+        The `time.sleep` of callbacks under test; it also works outside of them.
+        """
+        length = _duration_ns(duration, "duration")
+        with self._moving:
+            self._time_ns = min(self._time_ns + length, NEVER)
+
+    def step_wall(self, duration: float | str | timedelta) -> None:
+        """Set the wall clock forward by `duration`, back if it is negative; monotonic time stands still."""
+        if isinstance(duration, timedelta):
+            step = _timedelta_ns(duration)
+        elif isinstance(duration, str):
+            step = _parsed_ns(duration, "duration")
+        else:
+            step = instant_ns(duration, "duration")
+        with self._moving:
+            self._wall_offset_ns += step
+
+    def suspend(self, duration: float | str | timedelta) -> None:
+        """As if the machine had slept for `duration`: the wall clock moves, monotonic time stands still."""
+        step = _duration_ns(duration, "duration")
+        with self._moving:
+            self._wall_offset_ns += step
+
+    def wait(self, event: WaitEvent, timeout: float | None) -> None:  # noqa: ARG002
+        """Raises RuntimeError: who waits on the thread that should move the clock waits for ever."""
+        raise RuntimeError("nothing can wait for a ManualClock; let time pass with advance()")
+
+    def enlist(self) -> int:
+        return next(self._ages)
+
+    def attach(self, age: int, driven: Driven) -> None:
+        self._driven[age] = driven
+
+    def detach(self, driven: Driven) -> None:
+        for age, other in list(self._driven.items()):
+            if other is driven:
+                self._driven.pop(age, None)
+
+    def _claim(self, mine: tuple[int, int]) -> None:
+        """Enter advance(), or raise; ``setdefault`` lets one of several threads in."""
+        holder = self._advancing.setdefault("by", mine)
+        if holder is mine:
+            return
+        if holder[1] == mine[1]:
+            raise RuntimeError("advance() was called by a callback that advance() runs; use sleep()")
+        if holder[0] == mine[0]:
+            raise RuntimeError("another thread is inside advance() of this clock")
+        self._advancing["by"] = mine  # this is a forked child, and that thread stayed in the parent
+
+    def _run_until(self, target: int) -> int:
+        total = at_this_instant = 0
+        while (earliest := self._earliest(target)) is not None:
+            due, driven = earliest
+            before = self._time_ns
+            self._move_to(due)
+            if self._time_ns != before:
+                at_this_instant = 0
+            now = self._time_ns
+            if not driven._run_next(now):
+                continue
+            total += 1
+            at_this_instant = at_this_instant + 1 if self._time_ns == now else 0
+            if at_this_instant > _CALLBACKS_AN_INSTANT:
+                raise RuntimeError(f"more than {_CALLBACKS_AN_INSTANT} callbacks ran at {self.time()} s")
+        self._move_to(target)
+        return total
+
+    def _earliest(self, target: int) -> tuple[int, Driven] | None:
+        """Whose turn it is, and when, if that is by `target`: the smallest (due, age)."""
+        candidates = [
+            (due, age, driven)
+            for age, driven in list(self._driven.items())
+            if (due := driven._next_due_ns()) is not None and due <= target
+        ]
+        if not candidates:
+            return None
+        due, _, driven = min(candidates, key=lambda candidate: candidate[:2])
+        return due, driven
+
+    def _move_to(self, time_ns: int) -> None:
+        with self._moving:
+            self._time_ns = max(self._time_ns, time_ns)
+
+
+def _duration_ns(duration: object, name: str) -> int:
+    if isinstance(duration, str):
+        return _parsed_ns(duration, name)
+    if isinstance(duration, timedelta):
+        length = _timedelta_ns(duration)
+        if length < 0:
+            raise ValueError(f"{name} must be finite and >= 0, got {duration!r}")
+        return length
+    return delay_ns(duration, name)
+
+
+def _timedelta_ns(delta: timedelta) -> int:
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000_000 + delta.microseconds * 1_000
+
+
+def _parsed_ns(text: str, name: str) -> int:
+    """ "1h30m" in nanoseconds."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError(
+            f'{name} must be seconds or like "1h30m" (units d h m s ms, falling, each once), got {text!r}'
+        )
+    total = 0
+    for digits, unit in zip(found.groups(), _UNITS_NS, strict=True):
+        if digits is not None:
+            # Thirty digits of any unit are past the end of time; int() refuses to read thousands.
+            total += NEVER if len(digits.lstrip("0")) > 30 else int(digits) * unit
+    return min(total, NEVER)

@@ -1,0 +1,106 @@
+"""Waits that a signal handler or a destructor may end.
+
+A `threading.Event` holds a lock of its own for a moment in ``set``; a signal handler that calls
+``set`` just then, on the same thread, waits for itself. A raw lock used as a binary semaphore has
+no such moment: one call, no state in between. That is all there is here.
+"""
+
+from __future__ import annotations
+
+import time
+from _thread import TIMEOUT_MAX, LockType, allocate_lock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Waiters", "WakeEvent"]
+
+
+def _semaphore() -> LockType:
+    """A lock that is taken: the next ``acquire`` waits for a ``release``, by whichever thread."""
+    lock = allocate_lock()
+    lock.acquire()
+    return lock
+
+
+def _permit(semaphore: LockType) -> None:
+    """Let one ``acquire`` through, now or later; permits do not add up."""
+    try:
+        semaphore.release()
+    except RuntimeError:
+        pass  # there was a permit already
+
+
+def _acquire(semaphore: LockType, timeout: float | None) -> None:
+    """Wait for a permit, at most `timeout` seconds; signal handlers run meanwhile, and may raise."""
+    semaphore.acquire(True, -1 if timeout is None else min(max(timeout, 0.0), TIMEOUT_MAX))
+
+
+class WakeEvent:
+    """`threading.Event` for one waiting thread, whose ``set`` is safe in signal handlers and destructors."""
+
+    __slots__ = ("_flag", "_semaphore")
+
+    def __init__(self) -> None:
+        self._flag = False
+        self._semaphore = _semaphore()
+
+    def is_set(self) -> bool:
+        return self._flag
+
+    def set(self) -> None:
+        self._flag = True
+        _permit(self._semaphore)
+
+    def clear(self) -> None:
+        """Only for the waiting thread, which must look at the state that ``set`` announces afterwards."""
+        self._flag = False
+        self._semaphore.acquire(False)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, at most `timeout` seconds (None: without limit). It may return early."""
+        if not self._flag:
+            _acquire(self._semaphore, timeout)
+        return self._flag
+
+
+class Waiters:
+    """Threads that wait for a condition which other threads bring about and announce."""
+
+    __slots__ = ("_semaphores",)
+
+    def __init__(self) -> None:
+        self._semaphores: list[LockType] = []
+
+    def __bool__(self) -> bool:
+        """Whether anybody waits; who brings a condition about may ask first."""
+        return bool(self._semaphores)
+
+    def wait_for(self, predicate: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait until ``predicate()`` is true, at most `timeout` seconds (None: without limit).
+
+        Returns whether it was. The predicate runs on the calling thread, with nothing held.
+        On the main thread a Ctrl-C ends the wait.
+        """
+        if predicate():
+            return True
+        deadline = None if timeout is None else time.monotonic() + timeout
+        semaphore = _semaphore()
+        try:
+            # Listed before the next look at the condition: an announcement in between leaves a permit.
+            self._semaphores.append(semaphore)
+            while not predicate():
+                remaining = None if deadline is None else deadline - time.monotonic()
+                if remaining is not None and remaining <= 0.0:
+                    return False
+                _acquire(semaphore, remaining)
+            return True
+        finally:
+            if semaphore in self._semaphores:  # not if Ctrl-C came before it was listed
+                self._semaphores.remove(semaphore)
+
+    def notify(self) -> None:
+        """Make every waiting thread look at its condition again. Takes no lock."""
+        for semaphore in tuple(self._semaphores):
+            _permit(semaphore)

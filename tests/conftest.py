@@ -1,0 +1,152 @@
+"""Fixtures of the whole suite. Each contract test runs on both engines through `impl`."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import threading
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from support import MODES, WAIT, Rig, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pysched.testing import ManualClock
+
+settings.register_profile(
+    "pysched", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("pysched")
+
+_MODULES = {"native": "pysched._engine", "pure": "pysched._pure"}
+
+
+def chosen_engines() -> list[str]:
+    """The engines to test: both, unless PYSCHED_TEST_ENGINES names some ("pure", "native,pure")."""
+    return os.environ.get("PYSCHED_TEST_ENGINES", "native,pure").split(",")
+
+
+def load_engine(name: str) -> ModuleType:
+    """The module of the engine `name`; one that cannot be imported is an error, never a skip."""
+    return importlib.import_module(_MODULES[name])
+
+
+@pytest.fixture(scope="session", params=chosen_engines())
+def impl(request: pytest.FixtureRequest) -> ModuleType:
+    """An engine's module: Engine, TimerHandle, CommandScheduler."""
+    return load_engine(request.param)
+
+
+@pytest.fixture
+def engine_name(impl: ModuleType) -> str:
+    """The value of PYSCHED_ENGINE that makes a subprocess use `impl`."""
+    return next(name for name, module in _MODULES.items() if module == impl.__name__)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    from pysched.testing import ManualClock
+
+    return ManualClock()
+
+
+@pytest.fixture
+def make_engine(impl: ModuleType) -> Iterator[Callable[..., Any]]:
+    """Makes engines that are stopped and checked at the end of the test."""
+    engines = []
+
+    def make(*args: Any, **options: Any) -> Any:
+        engine = impl.Engine(*args, **options)
+        engines.append(engine)
+        return engine
+
+    yield make
+    for engine in engines:
+        assert engine.stop(WAIT), "a callback was left running"
+        engine._check()
+
+
+@pytest.fixture
+def engine(make_engine: Callable[..., Any], clock: ManualClock) -> Any:
+    """An engine on `clock`, started."""
+    engine = make_engine(clock=clock)
+    engine.start()
+    return engine
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    """A way to run callbacks: inline, own pools of one and two threads, a user's pool, a ManualClock."""
+    return request.param
+
+
+@pytest.fixture
+def make_rig(impl: ModuleType, mode: str) -> Iterator[Callable[..., Rig]]:
+    """Makes rigs of `mode` (see support.Rig), which are closed and checked at the end of the test."""
+    rigs = []
+
+    def make(**options: Any) -> Rig:
+        rig = Rig(impl, mode, **options)
+        rigs.append(rig)
+        return rig
+
+    yield make
+    for rig in rigs:
+        rig.close()
+
+
+@pytest.fixture
+def rig(make_rig: Callable[..., Rig]) -> Rig:
+    """An engine in each mode, not started."""
+    return make_rig()
+
+
+class _Records(logging.Handler):
+    """Keeps what is logged, as (level name, text, has a traceback); never the record, which holds frames."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logged: list[tuple[str, str, bool]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.exc_info:
+            text += "\n" + logging.Formatter().formatException(record.exc_info)
+        self.logged.append((record.levelname, text, bool(record.exc_info)))
+
+
+@pytest.fixture
+def logged() -> Iterator[list[tuple[str, str, bool]]]:
+    """What the logger `pysched` is given during the test: (level name, text with traceback, has one)."""
+    logger, handler = logging.getLogger("pysched"), _Records()
+    logger.addHandler(handler)
+    yield handler.logged
+    logger.removeHandler(handler)
+
+
+@pytest.fixture(autouse=True)
+def nothing_unexpected_is_logged(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails tests during which something is logged, unless they ask for `logged` or `caplog`."""
+    if {"logged", "caplog"} & set(request.fixturenames):
+        yield
+        return
+    logger, handler = logging.getLogger("pysched"), _Records()
+    logger.addHandler(handler)
+    yield
+    logger.removeHandler(handler)
+    assert handler.logged == []
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left_behind() -> Iterator[None]:
+    """Fails tests after which threads are alive that were not there before."""
+    before = set(threading.enumerate())
+    yield
+    assert wait_until(lambda: set(threading.enumerate()) <= before, 5), (
+        f"left running: {[thread.name for thread in set(threading.enumerate()) - before]}"
+    )

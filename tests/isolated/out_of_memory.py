@@ -1,0 +1,65 @@
+"""An allocation that fails is a MemoryError at the registration, which loses and changes nothing."""
+
+import array
+import gc
+import resource
+import sys
+
+from pysched import Engine
+from pysched.testing import ManualClock
+
+if not sys.platform.startswith("linux"):
+    sys.exit()  # elsewhere the limit is not kept
+
+
+def size():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[0]) * resource.getpagesize()
+
+
+ran = 0
+
+
+def run():
+    global ran
+    ran += 1
+
+
+clock = ManualClock()
+engine = Engine(clock=clock)
+engine.start()
+delays = array.array("d", [1.0]) * 100_000
+many = array.array("d", [1.0]) * 14_000_000
+reserve = bytearray(20_000_000)  # to fail in what is under test, and not in this script
+
+resource.setrlimit(resource.RLIMIT_AS, (size() + 120_000_000, resource.RLIM_INFINITY))
+registered = 0
+failed = False
+before = engine.stats().scheduled
+try:
+    # In one piece: 14 million timers do not fit, and none of them may stay.
+    engine.call_many(many, run)
+except MemoryError:
+    failed = True
+del reserve
+assert failed
+assert (len(engine), engine.stats().scheduled) == (0, 0), engine.stats()
+engine._check()
+del many
+
+failed = False
+try:
+    for _ in range(200):
+        registered += engine.call_many(delays, run)
+except MemoryError:
+    failed = True
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+gc.collect()
+assert failed, registered
+assert len(engine) == registered == engine.stats().scheduled, (len(engine), registered)
+engine._check()
+assert clock.advance(1) == registered == ran, (registered, ran)
+assert len(engine) == 0
+engine.call_later(1, run)
+assert clock.advance(1) == 1
+engine._check()

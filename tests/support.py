@@ -1,0 +1,162 @@
+"""Helpers that several test modules share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+WAIT = 20.0
+"""Seconds to wait for what must happen: only a failing test ever waits as long."""
+
+MODES = ("inline", "one worker", "two workers", "user's pool", "manual")
+EXECUTORS: dict[str, Any] = {"inline": None, "one worker": 1, "two workers": 2, "manual": None}
+
+TOMORROW = 86400.0
+
+REGISTRATIONS: dict[str, Callable[..., Any]] = {
+    "call_later": lambda engine, delay, callback, *args: engine.call_later(delay, callback, *args),
+    "call_at": lambda engine, delay, callback, *args: engine.call_at(engine.time() + delay, callback, *args),
+    "call_every": lambda engine, delay, callback, *args: engine.call_every(
+        TOMORROW, callback, *args, delay=delay
+    ),
+    "call_many": lambda engine, delay, callback, *args: engine.call_many([delay], callback, [args]),
+}
+"""The ways to register a callback, as f(engine, delay, callback, *args); call_many's result is a count."""
+
+HANDLES = {name: register for name, register in REGISTRATIONS.items() if name != "call_many"}
+"""The ways to register that give a handle."""
+
+
+def nothing(*args: object) -> None:
+    """A callback that does nothing."""
+
+
+def wait_until(predicate: Callable[[], object], timeout: float = WAIT) -> bool:
+    """Whether `predicate` comes true within `timeout` seconds of real time."""
+    deadline = time.monotonic() + timeout
+    while not predicate():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+def pause(seconds: float) -> None:
+    """Let real time pass, where nothing can be waited for: what must not happen, or a random moment."""
+    time.sleep(seconds)
+
+
+class Rig:
+    """An engine in one of MODES, and one way for all of them to let time pass."""
+
+    def __init__(self, impl: ModuleType, mode: str, **options: Any) -> None:
+        self.mode = mode
+        self.pool = ThreadPoolExecutor(2) if mode == "user's pool" else None
+        self.clock: Any = None
+        if mode == "manual":
+            from pysched.testing import ManualClock
+
+            self.clock = options["clock"] = ManualClock()
+        self.engine = impl.Engine(self.pool or EXECUTORS[mode], **options)
+
+    def settle(self) -> None:
+        """Let everything that is due run to its end."""
+        if self.clock is not None:
+            self.clock.advance(0)
+        assert self.engine.wait_idle(WAIT)
+
+    def until(self, predicate: Callable[[], object]) -> None:
+        """Let time pass until `predicate` is true."""
+        if self.clock is None:
+            assert wait_until(predicate)
+            return
+        for _ in range(1000):
+            if predicate():
+                return
+            self.clock.advance("10ms")
+        raise AssertionError("it did not happen within ten seconds of the manual clock")
+
+    def close(self) -> None:
+        assert self.engine.stop(WAIT), "a callback was left running"
+        self.engine._check()
+        if self.pool is not None:
+            self.pool.shutdown()
+
+
+def in_other_thread(function: Callable[[], object], timeout: float = WAIT) -> bool:
+    """Run `function` on another thread and wait for it; False if it did not end: somebody holds a lock."""
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
+    thread.join(timeout)
+    return not thread.is_alive()
+
+
+def in_threads(*functions: Callable[[], object]) -> None:
+    """Run `functions` at once, each on its own thread, and raise the first error of any."""
+    barrier = threading.Barrier(len(functions))
+
+    def run(function: Callable[[], object]) -> None:
+        barrier.wait(WAIT)
+        function()
+
+    with ThreadPoolExecutor(len(functions)) as pool:
+        for future in [pool.submit(run, function) for function in functions]:
+            future.result(4 * WAIT)
+
+
+@contextmanager
+def unchanged(engine: Any) -> Iterator[None]:
+    """Asserts that the body changes nothing of `engine` that can be seen."""
+    before = (len(engine), engine.next_deadline(), engine.stats(), engine.running)
+    yield
+    assert (len(engine), engine.next_deadline(), engine.stats(), engine.running) == before
+    engine._check()
+
+
+def run_python(
+    program: str, *args: object, engine: str | None = None, timeout: float = 60, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a program (source text, or the path of a script) in an interpreter that makes warnings errors."""
+    process = start_python(program, *args, engine=engine, **options)
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        raise AssertionError(f"the program did not end within {timeout} s\n{out}\n{err}") from None
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def start_python(
+    program: str, *args: object, engine: str | None = None, **options: Any
+) -> subprocess.Popen[str]:
+    """Start a program as run_python does; its streams are pipes."""
+    environment = dict(os.environ)
+    if engine is not None:
+        environment["PYSCHED_ENGINE"] = engine
+    what = [program] if program.endswith(".py") else ["-c", textwrap.dedent(program)]
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", *what, *map(str, args)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        **options,
+    )
+
+
+def assert_quiet(process: subprocess.CompletedProcess[str], status: int = 0) -> None:
+    """Asserts that a program ended with `status` and wrote nothing to stderr."""
+    assert (process.returncode, process.stderr) == (status, ""), process.stdout + process.stderr

@@ -1,0 +1,335 @@
+"""Engines on a user's clock, through the public Clock protocol."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from support import TOMORROW, WAIT, assert_quiet, in_other_thread, nothing, pause, run_python, wait_until
+
+
+class EarlyClock:
+    """Virtual time: waiting takes no real time and ends `early_ns` before the time that was asked for."""
+
+    def __init__(self, early_ns=3_000_000):
+        self.early_ns = early_ns
+        self.now_ns = 0
+        self.waits = []
+
+    def time_ns(self):
+        return self.now_ns
+
+    def wall_ns(self):
+        return self.now_ns
+
+    def wait(self, event, timeout):
+        self.waits.append(timeout)
+        if timeout is None:
+            event.wait(WAIT)
+        elif not event.is_set():
+            self.now_ns += max(round(timeout * 1e9) - self.early_ns, 1_000_000)
+
+
+class RealClock:
+    """The system's monotonic clock, counting how often it is waited on."""
+
+    def __init__(self):
+        self.waits = []
+        self.waiting = threading.Semaphore(0)
+
+    def time_ns(self):
+        return time.monotonic_ns()
+
+    def wall_ns(self):
+        return time.time_ns()
+
+    def wait(self, event, timeout):
+        self.waits.append(timeout)
+        self.waiting.release()
+        event.wait(timeout)
+
+
+def test_the_clocks_of_this_package_fit_the_protocol(clock):
+    from pysched.clock import Clock, SystemClock
+
+    assert isinstance(clock, Clock)
+    assert isinstance(SystemClock(), Clock)
+    assert isinstance(EarlyClock(), Clock)
+    assert not isinstance(object(), Clock)
+
+
+def test_the_systems_clock_may_be_passed(make_engine):
+    from pysched.clock import SystemClock
+
+    engine = make_engine(clock=SystemClock())
+    before = time.monotonic()
+    assert before <= engine.time() <= time.monotonic()
+    ran = threading.Event()
+    engine.call_later(0.001, ran.set)
+    with engine:
+        assert ran.wait(WAIT)
+
+
+@pytest.mark.parametrize("early_ns", [0, 1, 3_000_000, 999_999_999])
+@pytest.mark.parametrize("method", ["call_every", "call_later", "call_many"])
+def test_a_clock_that_wakes_early_makes_nothing_run_early_or_twice(make_engine, early_ns, method):
+    clock = EarlyClock(early_ns)
+    engine = make_engine(clock=clock)
+    starts = []
+
+    def run():
+        starts.append(clock.now_ns)
+        if len(starts) == 10:
+            engine.stop()
+        elif method == "call_later":
+            engine.call_at(60 * (len(starts) + 1), run)
+
+    match method:
+        case "call_every":
+            engine.call_every(60, run)
+        case "call_later":
+            engine.call_later(60, run)
+        case "call_many":
+            engine.call_many([60 * (number + 1) for number in range(10)], run)
+    engine.run()
+    slots = [start // 60_000_000_000 for start in starts]
+    assert slots == list(range(1, 11))
+    assert all(start - slot * 60_000_000_000 < 1_100_000 for start, slot in zip(starts, slots, strict=True))
+    assert engine.stats().coalesced == 0
+
+
+def test_a_clock_that_does_not_wait_at_all_makes_nothing_early(make_engine):
+    class Hasty(RealClock):
+        def wait(self, event, timeout):
+            pause(0)
+
+    engine = make_engine(clock=Hasty())
+    due = engine.time() + 0.02
+    started = []
+    engine.call_later(0.02, lambda: started.append(engine.time()))
+    with engine:
+        assert wait_until(lambda: started)
+    assert started[0] >= due
+
+
+def test_the_loop_waits_for_the_deadline_and_without_one_for_ever(make_engine):
+    clock = RealClock()
+    engine = make_engine(clock=clock)
+    with engine:
+        assert clock.waiting.acquire(timeout=WAIT)
+        assert clock.waits == [None]
+        engine.call_later(100, nothing)
+        assert clock.waiting.acquire(timeout=WAIT)
+        assert 99 < clock.waits[1] <= 100
+        engine.call_later(50, nothing)
+        assert clock.waiting.acquire(timeout=WAIT)
+        assert 49 < clock.waits[2] <= 50
+
+
+def test_only_a_new_earliest_timer_ends_a_wait(make_engine):
+    clock = RealClock()
+    engine = make_engine(clock=clock)
+    engine.call_many([TOMORROW] * 1000, nothing)
+    with engine:
+        assert clock.waiting.acquire(timeout=WAIT)
+        for _ in range(100):
+            engine.call_later(2 * TOMORROW, nothing).cancel()
+            engine.call_many([2 * TOMORROW] * 2, nothing)
+        ran = threading.Event()
+        engine.call_later(0, ran.set)
+        assert ran.wait(WAIT)
+        assert clock.waiting.acquire(timeout=WAIT)
+    assert len(clock.waits) == 2
+
+
+@pytest.mark.parametrize("delay", [1e12, 10**18, 9223372035])
+def test_waits_are_never_longer_than_a_thread_can_wait(make_engine, delay):
+    clock = RealClock()
+    engine = make_engine(clock=clock)
+    engine.call_later(delay, nothing)
+    with engine:
+        assert clock.waiting.acquire(timeout=WAIT)
+        assert clock.waits[0] is None or 0 < clock.waits[0] <= threading.TIMEOUT_MAX
+        ran = threading.Event()
+        engine.call_later(0.001, ran.set)
+        assert ran.wait(WAIT)
+
+
+def test_a_platform_with_short_waits_reaches_far_deadlines_in_few_steps(engine_name):
+    """On Windows a thread waits at most 4,294,967 s at a time: 49.7 days."""
+    process = run_python(
+        """
+        import threading
+        threading.TIMEOUT_MAX = 4294967.0
+        from pysched import Engine
+
+        class Clock:
+            now_ns = 0
+            waits = []
+            def time_ns(self): return self.now_ns
+            def wall_ns(self): return self.now_ns
+            def wait(self, event, timeout):
+                self.waits.append(timeout)
+                if timeout is None:
+                    raise AssertionError("nothing pending")
+                if not event.is_set():
+                    self.now_ns += round(timeout * 1e9)
+
+        clock = Clock()
+        engine = Engine(clock=clock)
+        runs = []
+        engine.call_later(306 * 86400, lambda: runs.append(clock.now_ns / 1e9))
+        engine.call_later(2400 * 3600, lambda: runs.append(clock.now_ns / 1e9))
+        engine.call_later(400 * 86400, engine.stop)
+        engine.run()
+        assert runs == [2400 * 3600, 306 * 86400], runs
+        assert max(clock.waits) <= 4294967.0
+        assert len(clock.waits) <= 3 + 400 * 86400 / 4294967, len(clock.waits)
+        """,
+        engine=engine_name,
+    )
+    assert_quiet(process)
+
+
+class BreakableClock(RealClock):
+    """Once `broken`, `method` fails, but not for the thread that made the clock."""
+
+    def __init__(self, method, error):
+        super().__init__()
+        self.method, self.error, self.broken = method, error, False
+        self.owner = threading.current_thread()
+
+    def fail(self, method):
+        if self.broken and self.method == method and threading.current_thread() is not self.owner:
+            raise self.error
+
+    def time_ns(self):
+        self.fail("time_ns")
+        return super().time_ns()
+
+    def wait(self, event, timeout):
+        self.fail("wait")
+        super().wait(event, timeout)
+
+
+@pytest.mark.parametrize("method", ["time_ns", "wait"])
+@pytest.mark.parametrize("error", [ZeroDivisionError("mine"), SystemExit(3)], ids=repr)
+@pytest.mark.parametrize("executor", [None, 1])
+def test_a_failing_clock_ends_the_loop_loudly_and_loses_nothing(make_engine, logged, method, error, executor):
+    clock = BreakableClock(method, error)
+    engine = make_engine(executor, clock=clock)
+    engine.call_later(3600, nothing)
+    engine.start()
+    assert clock.waiting.acquire(timeout=WAIT)
+    clock.broken = True
+    handle = engine.call_later(1800, nothing)  # a new head: the loop wakes, looks and waits again
+    assert wait_until(lambda: not engine.running)
+    assert engine.stop(WAIT)
+    clock.broken = False
+    assert [(level, has_traceback) for level, _, has_traceback in logged] == [("ERROR", True)]
+    assert type(error).__name__ in logged[0][1]
+    assert (len(engine), handle.done()) == (2, False)
+    engine.start()
+    ran = threading.Event()
+    engine.call_later(0, ran.set)
+    assert ran.wait(WAIT)
+    error.__traceback__ = None
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("mine"), KeyboardInterrupt()], ids=repr)
+def test_run_raises_what_the_clock_failed_with(make_engine, logged, error):
+    class Failing(RealClock):
+        def wait(self, event, timeout):
+            raise error
+
+    engine = make_engine(clock=Failing())
+    engine.call_later(3600, nothing)
+    with pytest.raises(type(error)):
+        engine.run()
+    assert not engine.running
+    assert len(engine) == 1
+    error.__traceback__ = None
+
+
+@pytest.mark.parametrize("value", [None, "1", 1.5], ids=repr)
+def test_a_clock_that_gives_no_integers_is_an_error_at_the_call(make_engine, value):
+    class Wrong(RealClock):
+        def time_ns(self):
+            return value
+
+    engine = make_engine(clock=Wrong())
+    with pytest.raises((TypeError, ValueError)):
+        engine.call_later(1, nothing)
+    assert len(engine) == 0
+
+
+def test_no_lock_is_held_while_the_clock_is_asked(make_engine):
+    free = []
+
+    class Asking(RealClock):
+        asking = False
+
+        def ask(self):
+            if not self.asking and len(free) < 5:
+                self.asking = True
+                free.append(in_other_thread(lambda: (engine.cancel_key("k"), engine.stats(), len(engine))))
+                self.asking = False
+
+        def time_ns(self):
+            self.ask()
+            return super().time_ns()
+
+        def wait(self, event, timeout):
+            self.ask()
+            super().wait(event, timeout)
+
+    engine = make_engine(clock=Asking())
+    ran = threading.Event()
+    with engine:
+        engine.call_later(0.001, ran.set)
+        engine.call_every(0.001, nothing)
+        assert ran.wait(2 * WAIT)
+    assert len(free) == 5
+    assert all(free)
+
+
+def test_a_clock_that_stands_still_makes_nothing_due(make_engine):
+    class Standing(RealClock):
+        now_ns = 5_000_000_000
+
+        def time_ns(self):
+            return self.now_ns
+
+    clock = Standing()
+    engine = make_engine(clock=clock)
+    engine.call_later(0.01, nothing)
+    with engine:
+        ran = threading.Event()
+        engine.call_later(0, ran.set)
+        assert ran.wait(WAIT)
+        pause(0.03)
+        assert engine.stats().started == 1
+        assert (engine.time(), len(engine)) == (5, 1)
+
+
+def test_a_clock_that_steps_back_repeats_no_slot(make_engine, clock):
+    """A reading a little below the last one: the slot that has run does not run again."""
+
+    class Stepping(EarlyClock):
+        def __init__(self):
+            super().__init__(early_ns=0)
+
+    clock = Stepping()
+    engine = make_engine(clock=clock)
+    starts = []
+
+    def run():
+        starts.append(clock.now_ns)
+        clock.now_ns -= 5_000_000
+        if len(starts) == 10:
+            engine.stop()
+
+    engine.call_every(1, run)
+    engine.run()
+    assert [start // 10**9 for start in starts] == list(range(1, 11))

@@ -1,0 +1,428 @@
+"""Executors: our own pools, a user's pool, and anything with submit()."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from support import TOMORROW, WAIT, in_other_thread, nothing, pause, wait_until
+
+
+class Recording(ThreadPoolExecutor):
+    """A thread pool that keeps the futures of what is submitted to it."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
+        self.futures: list[Future[Any]] = []
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = super().submit(fn, *args, **kwargs)
+        self.futures.append(future)
+        return future
+
+
+class ByHand(Executor):
+    """An executor that is no thread pool: it runs what it was given when it is told to."""
+
+    def __init__(self) -> None:
+        self.work: list[tuple[Future[Any], Any]] = []
+        self.arrived = threading.Semaphore(0)
+
+    def submit(self, fn, /, *args, **kwargs):
+        future: Future[Any] = Future()
+        self.work.append((future, lambda: fn(*args, **kwargs)))
+        self.arrived.release()
+        return future
+
+    def take(self):
+        """The next piece of work, once it is there."""
+        assert self.arrived.acquire(timeout=WAIT)
+        return self.work.pop(0)
+
+    def run_one(self):
+        future, work = self.take()
+        if future.set_running_or_notify_cancel():
+            future.set_result(work())
+
+
+class Duck:
+    """Has submit() and nothing else of an executor; runs each piece on a thread of its own."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        future: Future[Any] = Future()
+
+        def run():
+            if future.set_running_or_notify_cancel():
+                future.set_result(fn(*args, **kwargs))
+
+        threading.Thread(target=run).start()
+        return future
+
+
+class AtOnce(Executor):
+    """Runs everything inside submit()."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+@pytest.fixture
+def pool():
+    with Recording(1) as pool:
+        yield pool
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_an_int_is_that_many_workers(make_engine, workers):
+    engine = make_engine(workers)
+    barrier = threading.Barrier(workers + 1)
+    for _ in range(workers):
+        engine.call_later(0, barrier.wait, WAIT)
+    engine.call_later(0, nothing)
+    with engine:
+        assert wait_until(lambda: engine.stats().running == workers)
+        assert engine.stats().ready == 1
+        barrier.wait(WAIT)
+        assert engine.wait_idle(WAIT)
+    assert engine.stats().errors == 0
+
+
+def test_a_slow_callback_delays_nobody_while_a_worker_is_free(make_engine):
+    engine = make_engine(2)
+    release = threading.Event()
+    engine.call_later(0, release.wait, WAIT)
+    with engine:
+        assert wait_until(lambda: engine.stats().running == 1)
+        for _ in range(50):
+            ran = threading.Event()
+            engine.call_later(0, ran.set)
+            assert ran.wait(WAIT)
+        assert engine.stats().running == 1
+        release.set()
+
+
+def test_a_lone_timer_does_not_wait_behind_a_blocked_callback(make_engine):
+    """Due together: one blocks, and the other must get a worker of its own."""
+    for _ in range(20):
+        engine = make_engine(2)
+        release, ran = threading.Event(), threading.Event()
+        engine.call_later(0, release.wait, WAIT)
+        engine.call_later(0, ran.set)
+        with engine:
+            assert ran.wait(WAIT)
+            release.set()
+
+
+def test_all_workers_share_a_burst(make_engine):
+    engine = make_engine(4)
+    barrier = threading.Barrier(4)
+    done = []
+    engine.call_many([0] * 4, lambda: (barrier.wait(WAIT), done.append(1)))
+    engine.call_many([0] * 1000, done.append, [(1,)] * 1000)
+    with engine:
+        assert engine.wait_idle(WAIT)
+    assert len(done) == 1004
+    assert engine.stats().errors == 0
+
+
+def test_hand_off_to_a_thread_pool_is_batched(make_engine, pool):
+    engine = make_engine(pool)
+    engine.call_many([0] * 5000, nothing)
+    with engine:
+        assert engine.wait_idle(WAIT)
+    assert engine.stats().started == 5000
+    assert len(pool.futures) < 500
+
+
+def test_a_users_pool_is_never_shut_down_and_may_be_shared(impl, pool):
+    engines = [impl.Engine(pool) for _ in range(3)]
+    for _ in range(2):
+        for engine in engines:
+            engine.start()
+            engine.call_later(0, nothing)
+        for engine in engines:
+            assert engine.wait_idle(WAIT)
+            assert engine.stop(WAIT)
+    assert pool.submit(int, "7").result(WAIT) == 7
+    assert [engine.stats().started for engine in engines] == [2] * 3
+
+
+def test_a_users_pool_that_is_busy_with_other_work_is_waited_for(make_engine, pool):
+    engine = make_engine(pool)
+    release, ran = threading.Event(), threading.Event()
+    pool.submit(release.wait, WAIT)
+    engine.call_later(0, ran.set)
+    with engine:
+        assert wait_until(lambda: engine.stats().ready == 1)
+        assert not engine.wait_idle(0.01)
+        release.set()
+        assert ran.wait(WAIT)
+
+
+@pytest.mark.parametrize("how", ["cancel", "cancel_key", "handle"])
+def test_what_waits_in_a_busy_pool_can_still_be_cancelled(make_engine, pool, how):
+    engine = make_engine(pool)
+    release = threading.Event()
+    pool.submit(release.wait, WAIT)
+    handle = engine.call_later(0, pytest.fail, "ran", key="k")
+    with engine:
+        assert wait_until(lambda: engine.stats().ready == 1)
+        assert engine.cancel_key("k") if how == "cancel_key" else handle.cancel()
+        assert engine.wait_idle(WAIT)
+        release.set()
+    assert engine.stats().started == 0
+
+
+def test_a_cancelled_drain_gives_its_count_back(make_engine, pool):
+    engine = make_engine(pool)
+    release = threading.Event()
+    blocker = pool.submit(release.wait, WAIT)
+    runs = []
+    with engine:
+        for number in range(3):
+            engine.call_later(0, runs.append, number)
+            assert wait_until(lambda: len(pool.futures) > 1)
+            assert pool.futures.pop().cancel()
+        release.set()
+        blocker.result(WAIT)
+        engine.call_later(0, runs.append, 3)
+        assert engine.wait_idle(WAIT)
+    assert runs == [0, 1, 2, 3]
+
+
+def test_a_pool_that_was_shut_down_behind_us_stops_the_engine_and_loses_nothing(make_engine, logged):
+    pool = ThreadPoolExecutor(1)
+    engine = make_engine(pool)
+    engine.start()
+    pool.shutdown()
+    handle = engine.call_later(0, nothing)
+    every = engine.call_every(TOMORROW, nothing, delay=0)
+    assert wait_until(lambda: not engine.running)
+    assert engine.stop(WAIT)
+    assert (len(engine), handle.done(), every.done()) == (2, False, False)
+    stats = engine.stats()
+    assert (stats.started, stats.ready, stats.running) == (0, 0, 0)
+    [(level, text, _)] = logged
+    assert level == "ERROR"
+    assert "cannot schedule new futures after shutdown" in text
+
+
+def test_run_raises_what_the_pool_refused_with(make_engine, logged):
+    pool = ThreadPoolExecutor(1)
+    engine = make_engine(pool)
+    engine.call_later(0.001, nothing)
+    pool.shutdown()
+    with pytest.raises(RuntimeError, match="cannot schedule new futures after shutdown"):
+        engine.run()
+    assert (engine.running, len(engine), len(logged)) == (False, 1, 1)
+
+
+def test_a_pool_shut_down_with_cancel_futures_loses_nothing(make_engine, logged):
+    pool = ThreadPoolExecutor(1)
+    engine = make_engine(pool)
+    release = threading.Event()
+    pool.submit(release.wait, WAIT)
+    handle = engine.call_later(0, nothing)
+    engine.start()
+    assert wait_until(lambda: engine.stats().ready == 1)
+    pool.shutdown(wait=False, cancel_futures=True)
+    engine.call_later(0, nothing)
+    assert wait_until(lambda: not engine.running)
+    release.set()
+    assert engine.stop(WAIT)
+    assert (len(engine), handle.done(), len(logged)) == (2, False, 1)
+
+
+@pytest.mark.parametrize("executor", [Duck, AtOnce, ByHand])
+def test_anything_with_submit_gets_one_submit_a_callback(make_engine, executor):
+    executor = executor()
+    engine = make_engine(executor)
+    runs = []
+    for number in range(10):
+        engine.call_later(0, runs.append, number)
+    with engine:
+        if isinstance(executor, ByHand):
+            for _ in range(10):
+                executor.run_one()
+        assert engine.wait_idle(WAIT)
+    assert sorted(runs) == list(range(10))
+    assert engine.stats()[:5] == (10, 10, 0, 0, 0)
+    assert (engine.stats().running, engine.stats().ready, len(engine)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("executor", [Duck, AtOnce])
+def test_errors_are_reported_from_every_executor(make_engine, executor):
+    given = []
+    engine = make_engine(executor(), on_error=lambda exc, handle: given.append((str(exc), handle)))
+
+    def fail():
+        raise ValueError("mine")
+
+    handle = engine.call_later(0, fail)
+    with engine:
+        assert engine.wait_idle(WAIT)
+    assert given == [("mine", handle)]
+
+
+def test_a_cancelled_future_drops_its_run_and_is_counted(make_engine):
+    executor = ByHand()
+    engine = make_engine(executor)
+    handle = engine.call_later(0, pytest.fail, "ran")
+    with engine:
+        future, _ = executor.take()
+        assert future.cancel()
+        assert wait_until(lambda: engine.stats().dropped == 1)
+        assert engine.wait_idle(WAIT)
+        assert (handle.done(), handle.cancelled(), handle.cancel(), len(engine)) == (True, False, False, 0)
+    assert engine.stats()[:5] == (1, 0, 0, 0, 0)
+
+
+def test_a_cancelled_future_costs_a_periodic_timer_one_run_only(make_engine):
+    executor = ByHand()
+    engine = make_engine(executor)
+    runs = []
+    handle = engine.call_every(0.001, runs.append, 1)
+    with engine:
+        future, _ = executor.take()
+        assert future.cancel()
+        executor.run_one()
+        executor.run_one()
+        assert handle.cancel()
+        assert engine.wait_idle(WAIT)
+    assert runs == [1, 1]
+    assert engine.stats().dropped == 1
+
+
+def test_a_timer_cancelled_after_its_submit_does_not_start(make_engine):
+    executor = ByHand()
+    engine = make_engine(executor)
+    handle = engine.call_later(0, pytest.fail, "ran")
+    with engine:
+        future, work = executor.take()
+        assert handle.cancel() is True
+        assert engine.wait_idle(WAIT)
+        if future.set_running_or_notify_cancel():
+            future.set_result(work())
+    assert engine.stats()[:5] == (1, 0, 1, 0, 0)
+
+
+def test_a_timer_submitted_before_a_stop_runs_after_the_next_start_once(make_engine):
+    executor = ByHand()
+    engine = make_engine(executor)
+    runs = []
+    engine.call_later(0, runs.append, 1)
+    engine.start()
+    future, work = executor.take()
+    assert engine.stop(WAIT)
+    assert len(engine) == 1
+    if future.set_running_or_notify_cancel():
+        future.set_result(work())
+    assert runs == []
+    engine.start()
+    executor.run_one()
+    assert engine.wait_idle(WAIT)
+    assert runs == [1]
+
+
+def test_an_old_submit_that_comes_late_starts_nothing_twice(make_engine):
+    """As before, but the work of the first submit is run after the restart."""
+    executor = ByHand()
+    engine = make_engine(executor)
+    runs = []
+    engine.call_later(0, runs.append, 1)
+    engine.start()
+    first, work = executor.take()
+    assert engine.stop(WAIT)
+    engine.start()
+    second, work_again = executor.take()
+    for future, step in [(first, work), (second, work_again)]:
+        if future.set_running_or_notify_cancel():
+            future.set_result(step())
+    assert engine.wait_idle(WAIT)
+    assert runs == [1]
+    assert (engine.stats().started, engine.stats().running, len(engine)) == (1, 0, 0)
+
+
+def test_an_executor_that_refuses_stops_the_engine_and_loses_nothing(make_engine, logged):
+    class Refusing:
+        def submit(self, fn, /, *args, **kwargs):
+            raise ZeroDivisionError("refused")
+
+    engine = make_engine(Refusing())
+    engine.call_later(0, nothing)
+    with pytest.raises(ZeroDivisionError, match="refused"):
+        engine.run()
+    assert (engine.running, len(engine), len(logged)) == (False, 1, 1)
+    assert engine.stats().ready == 0
+
+
+def test_no_lock_is_held_while_an_executor_submits(make_engine):
+    free = []
+
+    class Asking(AtOnce):
+        def submit(self, fn, /, *args, **kwargs):
+            free.append(in_other_thread(lambda: (engine.call_later(TOMORROW, nothing).cancel(), engine.stats())))
+            return super().submit(fn, *args, **kwargs)
+
+    engine = make_engine(Asking())
+    engine.call_later(0, nothing)
+    with engine:
+        assert engine.wait_idle(WAIT)
+    assert free == [True]
+
+
+@pytest.mark.parametrize("executor", [3, "user's pool", "duck"])
+def test_executors_are_accepted_and_unused_on_a_manual_clock(make_engine, clock, executor, pool):
+    engine = make_engine({"user's pool": pool, "duck": Duck()}.get(executor, executor), clock=clock)
+    engine.start()
+    where = []
+    engine.call_later(1, lambda: where.append(threading.current_thread()))
+    clock.advance(1)
+    assert where == [threading.current_thread()]
+    assert pool.futures == []
+
+
+def test_workers_that_all_block_stop_nobody_from_registering_and_cancelling(make_engine):
+    engine = make_engine(2)
+    release = threading.Event()
+    for _ in range(2):
+        engine.call_later(0, release.wait, WAIT)
+    with engine:
+        assert wait_until(lambda: engine.stats().running == 2)
+        handles = [engine.call_later(0, pytest.fail, "ran") for _ in range(100)]
+        assert wait_until(lambda: engine.stats().ready == 100)
+        assert all(handle.cancel() for handle in handles)
+        assert engine.stats().ready == 0
+        release.set()
+        assert engine.wait_idle(WAIT)
+
+
+@pytest.mark.real_time
+def test_busy_python_threads_do_not_starve_the_loop(make_engine):
+    """Four threads in pure-Python loops: still no burst, no loss, and lateness far below a second."""
+    engine = make_engine()
+    stop = threading.Event()
+
+    def spin():
+        while not stop.is_set():
+            sum(range(100))
+
+    threads = [threading.Thread(target=spin) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        with engine:
+            every = engine.call_every(0.01, nothing)
+            pause(0.3)
+            every.cancel()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(WAIT)
+    stats = engine.stats()
+    assert stats.started >= 1
+    assert stats.lateness.p50 < 1

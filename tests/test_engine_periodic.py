@@ -1,0 +1,324 @@
+"""Periodic timers: the grid, what is skipped and counted, and that a timer never overlaps itself."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from support import WAIT, nothing, wait_until
+
+
+@pytest.fixture
+def stamps(clock):
+    """A list, and a callback factory: each run appends its time, then lasts `duration`."""
+
+    class Stamps(list):
+        def take(self, duration=0):
+            self.append(clock.time())
+            if duration:
+                clock.sleep(duration)
+
+    return Stamps()
+
+
+@pytest.mark.parametrize(
+    ("interval", "duration", "starts", "coalesced"),
+    [
+        (10, 0, range(10, 1001, 10), 0),
+        (10, 3, range(10, 1001, 10), 0),
+        (10, 9.999_999_999, range(10, 1001, 10), 0),
+        # a slot exactly at the end of the run is not missed
+        (10, 10, range(10, 1001, 10), 0),
+        (10, 10.000_000_001, range(10, 1001, 20), 50),
+        (10, 25, range(10, 1001, 30), 2 * 33),
+        (10, 30, range(10, 1001, 30), 2 * 33),
+        (10, 31, range(10, 1001, 40), 3 * 25),
+    ],
+)
+def test_starts_are_on_the_grid_whatever_a_run_takes(
+    engine, clock, stamps, interval, duration, starts, coalesced
+):
+    engine.call_every(interval, stamps.take, duration)
+    for _ in range(100):
+        clock.advance(interval)
+    clock.advance(0)
+    in_time = [at for at in stamps if at <= 1000]
+    assert in_time == list(starts)
+    stats = engine.stats()
+    assert stats.started == len(stamps)
+    if len(stamps) == len(in_time) and clock.time() == 1000:
+        assert stats.coalesced <= coalesced
+    assert stats.coalesced >= coalesced - 3
+
+
+@pytest.mark.parametrize("interval", [0.1, 1 / 3, 0.007, 1e-6 + 1e-9, 86400.5])
+def test_the_grid_does_not_drift(engine, clock, interval):
+    """Slot k is the first due time plus k periods of whole nanoseconds, for ever."""
+    engine.call_every(interval, nothing, key="k")
+    first = engine._next_due_ns()
+    for k in range(1, 500):
+        clock.advance(engine.next_deadline() - clock.time() + 1e-9)
+        assert engine._next_due_ns() == first * (k + 1)
+
+
+def test_the_first_run_comes_after_one_interval_or_after_the_delay(engine, clock, stamps):
+    engine.call_every(10, stamps.take)
+    engine.call_every(10, stamps.take, delay=0)
+    engine.call_every(10, stamps.take, delay=4)
+    engine.call_every(10, stamps.take, delay=25)
+    engine.call_every(10, stamps.take, delay=None)
+    clock.advance(30)
+    assert stamps == [0, 4, 10, 10, 10, 14, 20, 20, 20, 24, 25, 30, 30, 30]
+
+
+def test_slots_that_passed_before_the_start_collapse_into_one_run_of_the_latest(make_engine, clock, stamps):
+    engine = make_engine(clock=clock)
+    engine.call_every(1, stamps.take)
+    clock.advance(3.51)
+    engine.start()
+    clock.advance(0)
+    assert stamps == [3.51]
+    assert engine.stats().coalesced == 2
+    clock.advance(2)
+    assert stamps == [3.51, 4, 5]
+
+
+def test_slots_missed_while_stopped_collapse_into_one_and_the_grid_stays(engine, clock, stamps):
+    engine.call_every(10, stamps.take)
+    clock.advance(20)
+    engine.stop()
+    clock.advance(45)
+    engine.start()
+    clock.advance(35)
+    assert stamps == [10, 20, 65, 70, 80, 90, 100]
+    assert engine.stats().coalesced == 3
+
+
+def test_slots_missed_because_others_took_long_collapse_into_the_latest(engine, clock, stamps):
+    engine.call_every(10, stamps.take)
+    engine.call_later(15, clock.sleep, 30)
+    clock.advance(60)
+    assert stamps == [10, 45, 50, 60]
+    assert engine.stats().coalesced == 2
+
+
+def test_slots_during_the_own_run_are_skipped_even_if_others_then_take_long(engine, clock, stamps):
+    """The run of 10 ends at 32; then another callback blocks until 47: 20 and 30 were busy, 40 is late."""
+    engine.call_every(10, stamps.take, 22)
+    engine.call_later(11, clock.sleep, 15)
+    clock.advance(40)
+    assert stamps[:2] == [10, 47]
+    assert engine.stats().coalesced >= 2
+
+
+def test_every_slot_is_run_or_counted(engine, clock):
+    runs = []
+    durations = iter([0, 3, 25, 10, 0, 99, 10, 11, 9, 0] * 10)
+    engine.call_every(10, lambda: (runs.append(clock.time()), clock.sleep(next(durations))))
+    clock.advance(1500)
+    slots = int(engine.next_deadline()) // 10 - 1
+    assert len(runs) + engine.stats().coalesced == slots
+    assert runs == sorted(set(runs))
+
+
+def test_a_run_sees_its_timer_armed_for_the_next_slot(engine, clock):
+    seen = []
+    handle = engine.call_every(10, lambda: seen.append((handle.when(), len(engine), handle.done())))
+    clock.advance(20)
+    assert seen == [(20, 1, False), (30, 1, False)]
+
+
+def test_an_error_moves_no_grid_and_ends_no_timer(make_engine, clock, stamps):
+    engine = make_engine(clock=clock, on_error=nothing)
+    engine.start()
+
+    def fail_twice():
+        stamps.take()
+        if len(stamps) < 3:
+            raise ValueError("run 1 and 2")
+
+    engine.call_every(10, fail_twice)
+    clock.advance(40)
+    assert stamps == [10, 20, 30, 40]
+    assert engine.stats().errors == 2
+
+
+def test_the_wall_clock_moves_no_timer(engine, clock, stamps):
+    engine.call_every(10, stamps.take)
+    engine.call_later(75, stamps.take)
+    clock.advance(30)
+    clock.step_wall(-12 * 3600)
+    clock.advance(30)
+    clock.step_wall(174 * 365 * 86400)
+    clock.suspend(8 * 3600)
+    clock.advance(20)
+    assert stamps == [10, 20, 30, 40, 50, 60, 70, 75, 80]
+    assert engine.stats().coalesced == 0
+
+
+def test_a_leap_of_centuries_is_one_run_and_one_subtraction(engine, clock, stamps):
+    engine.call_every(1e-3, stamps.take)
+    engine.call_later(0.0005, clock.sleep, 200 * 365 * 86400)
+    begin = time.perf_counter()
+    assert clock.advance(0.001) == 2
+    assert time.perf_counter() - begin < 1
+    assert stamps == [200 * 365 * 86400 + 0.0005]
+    assert engine.stats().coalesced == 200 * 365 * 86400 * 1000 - 1
+
+
+def test_cancelling_in_its_own_run_ends_a_timer(engine, clock, stamps):
+    handle = engine.call_every(1, lambda: (stamps.take(), len(stamps) == 3 and results.append(handle.cancel())))
+    results = []
+    clock.advance(10)
+    assert (stamps, results) == ([1, 2, 3], [True])
+    assert len(engine) == 0
+
+
+@pytest.mark.parametrize("executor", [None, 1, 2])
+def test_runs_are_on_the_grid_in_real_time(make_engine, executor):
+    """Each start is at or after a slot, each slot has at most one, and each was run or counted."""
+    engine = make_engine(executor)
+    starts = []
+    done = threading.Event()
+
+    def run():
+        starts.append(engine.time())
+        if len(starts) == 20:
+            handle.cancel()
+            done.set()
+
+    first = engine.time()
+    handle = engine.call_every(0.003, run)
+    base = handle.when()
+    assert base >= first + 0.003
+    with engine:
+        assert done.wait(WAIT)
+    slots = [int((at - base) / 0.003 + 1e-6) for at in starts]
+    assert all(at >= base + slot * 0.003 - 1e-9 for at, slot in zip(starts, slots, strict=True))
+    assert sorted(set(slots)) == slots
+    stats = engine.stats()
+    assert stats.started == 20
+    assert stats.started + stats.coalesced >= slots[-1] + 1
+
+
+@pytest.mark.parametrize("executor", [2, 4])
+def test_a_timer_never_overlaps_itself(make_engine, executor):
+    engine = make_engine(executor)
+    lock = threading.Lock()
+    overlaps, runs = [], []
+    done = threading.Event()
+
+    def slow():
+        if not lock.acquire(blocking=False):
+            overlaps.append(1)
+            return
+        time.sleep(0.005)
+        runs.append(1)
+        lock.release()
+        if len(runs) >= 10:
+            done.set()
+
+    handle = engine.call_every(0.001, slow)
+    with engine:
+        assert done.wait(WAIT)
+        handle.cancel()
+    assert not overlaps
+    stats = engine.stats()
+    assert stats.coalesced >= 2 * len(runs)
+    assert stats.started == len(runs)
+
+
+def test_slots_that_come_due_while_a_run_waits_for_a_worker_are_coalesced(make_engine):
+    engine = make_engine(1)
+    release, runs = threading.Event(), []
+    engine.call_later(0, release.wait, WAIT)
+    handle = engine.call_every(0.001, runs.append, 1)
+    with engine:
+        assert wait_until(lambda: engine.stats().coalesced >= 5)
+        assert engine.stats().ready == 1
+        assert runs == []
+        handle.cancel()
+        release.set()
+        assert engine.wait_idle(WAIT)
+    assert runs == []
+    assert engine.stats().started == 1
+
+
+def test_a_queued_run_starts_once_a_worker_is_free(make_engine):
+    engine = make_engine(1)
+    release, ran = threading.Event(), threading.Event()
+    engine.call_later(0, release.wait, WAIT)
+    handle = engine.call_every(0.001, lambda: (handle.cancel(), ran.set()))
+    with engine:
+        assert wait_until(lambda: engine.stats().coalesced >= 5)
+        release.set()
+        assert ran.wait(WAIT)
+        assert engine.wait_idle(WAIT)
+    assert engine.stats().started == 2
+
+
+def test_cancelling_while_it_runs_lets_the_run_end_and_starts_no_other(make_engine):
+    engine = make_engine(2)
+    inside, release, runs = threading.Event(), threading.Event(), []
+
+    def run():
+        inside.set()
+        release.wait(WAIT)
+        runs.append(1)
+
+    handle = engine.call_every(0.001, run)
+    with engine:
+        assert inside.wait(WAIT)
+        assert handle.cancel()
+        assert not handle.cancel()
+        assert (handle.done(), len(engine), engine.stats().running) == (True, 0, 1)
+        release.set()
+        assert engine.wait_idle(WAIT)
+    assert runs == [1]
+
+
+def test_a_new_timer_under_the_key_of_a_hanging_run_starts_on_its_own(make_engine):
+    """The end of the old run neither counts against the new timer nor arms the old one."""
+    engine = make_engine(2)
+    inside, release, runs = threading.Event(), threading.Event(), []
+    old = engine.call_every(0.001, lambda: (inside.set(), release.wait(WAIT)), key="k")
+    with engine:
+        assert inside.wait(WAIT)
+        ran = threading.Event()
+        new = engine.call_every(0.001, lambda: (runs.append(1), ran.set()), key="k")
+        assert old.done()
+        assert ran.wait(WAIT)
+        release.set()
+        assert wait_until(lambda: len(runs) > 3)
+        assert not old.cancel()
+        assert new.cancel()
+
+
+@pytest.mark.parametrize("restarts", [1, 2])
+def test_a_run_left_over_from_before_a_stop_is_not_overlapped(make_engine, restarts):
+    engine = make_engine(2)
+    inside, release = threading.Event(), threading.Event()
+    active, most = [], []
+
+    def run():
+        active.append(1)
+        most.append(len(active))
+        inside.set()
+        release.wait(WAIT)
+        active.pop()
+
+    handle = engine.call_every(0.001, run)
+    engine.start()
+    assert inside.wait(WAIT)
+    for _ in range(restarts):
+        assert engine.stop(0.01) is False
+        engine.start()
+        other = threading.Event()
+        engine.call_later(0.01, other.set)
+        assert other.wait(WAIT)
+    assert most == [1]
+    release.set()
+    assert wait_until(lambda: len(most) > 2)
+    handle.cancel()
+    assert max(most) == 1

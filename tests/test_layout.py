@@ -1,0 +1,178 @@
+"""How the package is laid out: what it exports, which way its modules import, and what an import brings in."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.metadata
+import pkgutil
+import re
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+from support import assert_quiet, run_python
+
+import pysched
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "pysched"
+
+# The names of the reference, by the module that has them; the top level has them too, but for the last.
+COMMAND_NAMES = {
+    "commands": {"BasicSchedulerContext", "Command", "ErrorCallback", "ScheduledCommand", "SchedulerContext"},
+    "scheduler_queue": {"QueuedCommand", "TimedCommandQueue"},
+    "worker": {"SchedulerWorker"},
+    "scheduler": {"CommandScheduler"},
+    "cancellation": {"CancellationRegistry"},
+}
+ENGINE_NAMES = {"Clock", "Engine", "EngineStats", "Lateness", "TimerHandle", "TimerLimitError", "engine_name"}
+
+# At import time a module imports only what stands above it here, never its own line. What a function imports
+# when it is called is free: it happens later. `testing` is for users' tests; nobody imports it.
+LAYERS = (
+    {"errors"},
+    {"clock", "lifecycle", "stats", "waiting"},
+    {"_engine", "_pure"},
+    {"engine"},
+    {"commands"},
+    {"cancellation", "scheduler_queue"},
+    {"worker"},
+    {"scheduler"},
+    {"__init__"},
+)
+RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer} | {"testing": 2}
+NEVER_IMPORTED = {"testing"}
+
+MODULES = sorted({"pysched", *(module.name for module in pkgutil.walk_packages([str(PACKAGE)], "pysched."))})
+
+
+def imports_of(source: Path) -> set[str]:
+    """The modules that `source` imports when it is imported: neither in functions nor for type checkers."""
+    found = set()
+    pending: list[ast.AST] = [ast.parse(source.read_text(encoding="utf-8"))]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{source.name}, line {node.lineno}: a relative import"
+            assert node.module is not None
+            # `from pysched import x` may name a module or a value of the package: both count as named.
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            pending += node.orelse
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            pending += ast.iter_child_nodes(node)
+    return found
+
+
+def part(name: str) -> str:
+    """The module or subpackage of pysched that the dotted `name` lies in."""
+    return name.split(".")[1] if name.startswith("pysched.") else "__init__"
+
+
+@pytest.mark.parametrize("source", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way(source):
+    me = source.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    names = {name for name in imports_of(source) if name == "pysched" or name.startswith("pysched.")}
+    for name in names:
+        module = part(name)
+        if module == me and source.parent != PACKAGE:
+            continue  # within a subpackage
+        if module == "__init__":
+            assert me == "__init__" or any(other.startswith(name + ".") for other in names), f"{me} imports {name}"
+            continue
+        if module not in RANK:
+            assert part(name) in vars(pysched), f"{me} imports {name}, which has no place in LAYERS"
+        assert module not in NEVER_IMPORTED, f"{me} imports {name}"
+        assert RANK[module] < RANK[me], f"{me} imports {name}, which is above it"
+
+
+def test_the_engine_imports_only_what_is_below_it():
+    allowed = {module for module, rank in RANK.items() if rank < RANK["_engine"]} | {"_engine"}
+    for source in [*(ROOT / "engine").glob("*.pyx"), *(ROOT / "engine").glob("*.pxd")]:
+        for name in re.findall(r"^\s*(?:from|cimport|import)\s+(pysched[\w.]*)", source.read_text(), re.MULTILINE):
+            assert part(name) in allowed, f"{source.name} imports {name}"
+
+
+def test_the_modules_of_the_engine_cimport_each_other_in_one_direction():
+    graph = {}
+    for source in sorted((ROOT / "engine").glob("*.p[yx][xd]")):
+        text = source.read_text()
+        needs = set(re.findall(r"^\s*(?:from|cimport)\s+pysched\._engine\.(\w+)", text, re.MULTILINE))
+        for names in re.findall(r"^\s*from\s+pysched\._engine\s+cimport\s+([\w, ]+)", text, re.MULTILINE):
+            needs |= {name.strip() for name in names.split(",")}
+        graph.setdefault(source.stem, set()).update(needs - {source.stem})
+    assert list(TopologicalSorter(graph).static_order()), "there is no engine"  # raises CycleError
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_module_can_be_imported_alone(module):
+    command = [sys.executable, "-I", "-W", "error", "-c", f"import {module}"]
+    assert_quiet(subprocess.run(command, capture_output=True, text=True, timeout=60))
+
+
+@pytest.mark.parametrize("engine", ["native", "pure"])
+def test_an_import_brings_in_little(engine):
+    """What takes long to import, or is needed by few, waits until it is used."""
+    program = """
+        import sys
+        before = set(sys.modules)
+        import pysched
+        heavy = {"asyncio", "concurrent.futures.thread", "croniter", "datetime", "dateutil", "decimal", "email",
+                 "logging.handlers", "multiprocessing", "pysched.testing", "socket", "subprocess", "unittest"}
+        assert not heavy & (set(sys.modules) - before), heavy & set(sys.modules)
+        other = {"native": "pysched._pure", "pure": "pysched._engine"}[pysched.engine_name]
+        assert other not in sys.modules
+    """
+    assert_quiet(run_python(program, engine=engine))
+
+
+def test_the_top_level_names_everything_that_is_public():
+    commands = set().union(*COMMAND_NAMES.values()) - COMMAND_NAMES["cancellation"]
+    assert set(pysched.__all__) - {"__version__"} == commands | ENGINE_NAMES
+    assert len(pysched.__all__) == len(set(pysched.__all__))
+    for name in pysched.__all__:
+        assert hasattr(pysched, name)
+
+
+@pytest.mark.parametrize("module", COMMAND_NAMES)
+def test_the_names_of_the_reference_can_be_imported_from_its_modules(module):
+    where = importlib.import_module(f"pysched.{module}")
+    for name in COMMAND_NAMES[module]:
+        assert getattr(where, name) is getattr(pysched, name, getattr(where, name))
+
+
+@pytest.mark.parametrize("engine", ["native", "pure"])
+def test_the_environment_chooses_the_engine(engine):
+    module = {"native": "pysched._engine", "pure": "pysched._pure"}[engine]
+    program = f"import pysched, {module} as e; print(pysched.engine_name, pysched.Engine is e.Engine)"
+    process = run_python(program, engine=engine)
+    assert_quiet(process)
+    assert process.stdout == f"{engine} True\n"
+
+
+def test_native_is_the_default_and_an_unknown_engine_an_error():
+    program = "import os; os.environ.pop('PYSCHED_ENGINE', None); import pysched; print(pysched.engine_name)"
+    assert run_python(program).stdout == "native\n"
+    process = run_python("import pysched", engine="fast")
+    assert process.returncode == 1
+    assert process.stderr.splitlines()[-1].startswith("ValueError:")
+    assert "PYSCHED_ENGINE" in process.stderr.splitlines()[-1]
+
+
+def test_a_native_engine_that_cannot_be_imported_is_never_replaced():
+    program = "import sys; sys.modules['pysched._engine'] = None; import pysched"
+    process = run_python(program, engine="native")
+    assert process.returncode == 1
+    assert "pysched._engine" in process.stderr.splitlines()[-1]
+
+
+def test_the_version_is_the_same_everywhere():
+    declared = re.search(r'^version = "([^"]+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert declared is not None
+    assert pysched.__version__ == declared[1] == importlib.metadata.version("pysched")
+    assert f"## {pysched.__version__}" in (ROOT / "CHANGELOG.md").read_text()
