@@ -5,6 +5,7 @@ from libc.math cimport isfinite
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 
+from .dispatcher cimport now_of
 from .numbers cimport seconds_ns, to_ns
 from .platform cimport lock, unlock
 from .timers cimport (
@@ -67,16 +68,25 @@ cdef class Delays:
         cdef list values = list(delays)
         self.allocate(len(values))
         for i in range(self.count):
+            value = values[i]
             try:
-                self.ns[i] = to_ns(values[i], "delay")
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"delays[{i}]: {error}") from None
+                self.ns[i] = to_ns(value, "delay")
+            except (TypeError, ValueError):
+                to_ns(value, f"delays[{i}]")      # a name is made only for the one that needs it
+                raise
         return 0
 
 
+cdef bint is_iterable(object value):
+    return hasattr(type(value), "__iter__") or hasattr(type(value), "__getitem__")
+
+
 cdef list checked_args(object args, Py_ssize_t count):
-    cdef list checked = list(args)
+    cdef list checked
     cdef Py_ssize_t i
+    if not is_iterable(args) or isinstance(args, (str, bytes, bytearray)):
+        raise TypeError(f"args must be an iterable of tuples, got {type(args).__name__}")
+    checked = list(args)
     if len(checked) != count:
         raise ValueError(f"args must hold one tuple for each delay: {count}, got {len(checked)}")
     for i in range(count):
@@ -99,12 +109,12 @@ cdef object add_many(Dispatcher self, object delays, object callback, object arg
     if isinstance(delays, (str, bytes, bytearray)):
         raise TypeError(f"delays must be a buffer of float64 or an iterable of numbers, got {type(delays).__name__}")
     if not times.take_buffer(delays):
-        if not hasattr(type(delays), "__iter__") and not hasattr(type(delays), "__getitem__"):
+        if not is_iterable(delays):
             raise TypeError(f"delays must be a buffer of float64 or an iterable of numbers, got {type(delays).__name__}")
         times.take_iterable(delays)
     if args is not None:
         arguments = checked_args(args, times.count)
-    now = self.now()
+    now = now_of(self)
     entry.period = 0
     entry.flags = 0
     entry.key = NULL

@@ -1,17 +1,18 @@
 """The compiled `CommandScheduler`: a dispatcher whose runs are commands."""
 
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF
 from libc.stdint cimport int64_t, uint32_t
 
 from .dispatch cimport start as dispatch_start, stop as dispatch_stop
-from .dispatcher cimport Dispatcher
-from .interpreter cimport call_method
+from .dispatcher cimport Dispatcher, now_of
+from .interpreter cimport call_method, optional_attribute
+from .keys cimport key_hash, keys_prefetch
 from .numbers cimport interval_ns, timeout_seconds, to_ns
 from .timers cimport COMMAND, NO_ARGUMENTS, REPEATS, Entry, Run, core_add, core_cancel_key, core_check, saturating_add
 
 from pysched.reports import call_handler, log_error
 
-cdef object MISSING = object()
 cdef object ScheduledCommand = None
 cdef str EXECUTE = "execute"
 
@@ -65,20 +66,21 @@ cdef class CommandScheduler(Dispatcher):
         if type(command) is not self.known_type:
             self.check_command(command)
         key = attribute(command, "key")
+        entry.key = NULL
+        if key is not None:
+            entry.key = <PyObject *>key
+            entry.hash = key_hash(key)
+            keys_prefetch(&self.c.keys, entry.hash)      # it comes while the next lines run
         interval = attribute(command, "repeat_interval_s")
         entry.flags = COMMAND
         if interval is not None:
             interval_ns(interval, "repeat_interval_s")
             entry.flags = COMMAND | REPEATS
-        entry.key = NULL
-        if key is not None:
-            entry.key = <PyObject *>key
-            entry.hash = key_hash(key)
         entry.callback = <PyObject *>command
         entry.receiver = entry.arguments = NULL
         entry.layout = NO_ARGUMENTS
         entry.period = 0
-        entry.when = saturating_add(self.now(), delay)
+        entry.when = saturating_add(now_of(self), delay)
         if core_add(self.c, &entry, &slot, &generation):
             self.wake()
 
@@ -167,14 +169,14 @@ cdef class CommandScheduler(Dispatcher):
 
 cdef inline object attribute(object command, str name):
     """The attribute, or None if there is none; a property that fails with AttributeError is not taken for missing."""
-    value = getattr(command, name, MISSING)
-    if value is MISSING:
-        return getattr(command, name) if hasattr(type(command), name) else None
+    cdef PyObject *found
+    optional_attribute(<PyObject *>command, <PyObject *>name, &found)
+    if found == NULL:
+        return insist(command, name)
+    value = <object>found
+    Py_DECREF(value)
     return value
 
 
-cdef Py_hash_t key_hash(object key) except? -1:
-    try:
-        return hash(key)
-    except TypeError as error:
-        raise TypeError(f"key must be hashable: {error}") from error
+cdef object insist(object command, str name):
+    return getattr(command, name) if hasattr(type(command), name) else None

@@ -10,7 +10,7 @@ Ground rules
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t
 
-from .dispatcher cimport run_inline, runner_enter, runner_leave, runs_here
+from .dispatcher cimport now_of, run_inline, runner_enter, runner_leave, runs_here
 from .executors cimport drains_wanted, hand_over, open_pool
 from .lateness cimport Histogram, histogram_summary
 from .platform cimport (
@@ -101,7 +101,7 @@ cdef Outcome wait_through_clock(Dispatcher self) except *:
     cdef int64_t now, until
     cdef Outcome outcome = LOOK
     self.event.clear()
-    now = self.now()
+    now = now_of(self)
     lock(&core.mutex)
     if core.phase != STARTED:
         leave_loop(core)
@@ -249,7 +249,7 @@ cdef int begin(Dispatcher self, bint resume) except -1:
     """Makes the core a started one with a loop to come: 1, 0 if it has one already, 2 if a stop was taken back."""
     cdef Core *core = self.c
     cdef int result = 1
-    cdef int64_t now = self.now()
+    cdef int64_t now = now_of(self)
     cdef bint opened = True
     lock(&core.mutex)
     if core.phase == STARTED or (core.phase == STOPPING and not resume):
@@ -279,6 +279,7 @@ cdef int start(Dispatcher self) except -1:
         return 0
     if begun == 2:
         self.wake()
+        core_notify(core)
         if core.running:
             logger().warning("%s: started while a callback from before the stop still runs; its loop goes on", self.name)
         return 0
@@ -344,7 +345,7 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
         self.clock.detach(self)
     if inside:
         return idle
-    return wait_for(self, lambda: has_ended(self), timeout)
+    return wait_for(self, lambda: has_ended(self), timeout) and core.phase == STOPPED
 
 
 cdef bint wait_for(Dispatcher self, object predicate, object timeout) except -1:
@@ -363,9 +364,10 @@ cdef bint wait_for(Dispatcher self, object predicate, object timeout) except -1:
 
 
 cdef bint has_ended(Dispatcher self) noexcept:
+    """Whether a stop is over: nothing runs any more, or a `start` took it back."""
     cdef bint ended
     lock(&self.c.mutex)
-    ended = self.c.phase != STOPPING and self.c.running == 0
+    ended = self.c.phase == STARTED or (self.c.phase == STOPPED and self.c.running == 0)
     unlock(&self.c.mutex)
     return ended
 
@@ -386,7 +388,7 @@ cdef bint wait_idle(Dispatcher self, object timeout) except -1:
 
 cdef bint is_idle(Dispatcher self) except -1:
     cdef Core *core = self.c
-    cdef int64_t now = self.now()
+    cdef int64_t now = now_of(self)
     cdef bint idle
     lock(&core.mutex)
     core_prune(core)

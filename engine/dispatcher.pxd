@@ -3,6 +3,7 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t
 
+from .platform cimport monotonic_ns
 from .timers cimport Core, Run, Runner, _Core
 
 
@@ -22,7 +23,7 @@ cdef class Dispatcher:
 
     cdef int set_up(self, object name, object clock) except -1
     cdef str loop_name(self)
-    cdef int64_t now(self) except? -1
+    cdef int64_t clock_ns(self) except? -1
     cdef void wake(self) noexcept
 
     cdef PyObject *invoke(self, Run *run) noexcept
@@ -36,3 +37,8 @@ cdef void runner_enter(Core *core, Runner *runner) noexcept nogil
 cdef void runner_leave(Core *core, Runner *runner) noexcept nogil
 cdef int run_inline(Dispatcher self, bint interruptible) except -1
 cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1
+
+
+cdef inline int64_t now_of(Dispatcher self) except? -1:
+    """The dispatcher's time, ns."""
+    return monotonic_ns() if self.c.native_clock else self.clock_ns()

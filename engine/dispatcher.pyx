@@ -70,8 +70,8 @@ cdef class Dispatcher:
     cdef str loop_name(self):
         return self.name
 
-    cdef int64_t now(self) except? -1:
-        return monotonic_ns() if self.clock is None else self.clock.time_ns()
+    cdef int64_t clock_ns(self) except? -1:
+        return self.clock.time_ns()
 
     cdef void wake(self) noexcept:
         if self.event is None:
@@ -124,7 +124,7 @@ cdef class Dispatcher:
         return None if due == NEVER else due
 
     def _run_next(self, int64_t now_ns):
-        """Runs the one earliest timer due by `now_ns`, to its end, on this thread; whether there was one."""
+        """Runs the one earliest timer due by `now_ns`, to its end, on this thread; whether a callback ran."""
         cdef Core *core = self.c
         cdef Run run
         cdef References garbage
@@ -134,7 +134,7 @@ cdef class Dispatcher:
         cdef uint32_t forks = core.forks
         lock(&core.mutex)
         if core.phase == STARTED:
-            taken = core_take_due(core, now_ns, &run)
+            taken = core_take_due(core, now_ns, True, &run)
         if taken:
             runner_enter(core, &runner)
             runner.calling = True
@@ -142,7 +142,7 @@ cdef class Dispatcher:
         if not taken:
             return False
         self.perform(&run, False)
-        end = self.now()
+        end = now_of(self)
         again = self.repeat_at(&run, end)
         drop(&run.references)
         memset(&garbage, 0, sizeof(garbage))
@@ -226,7 +226,7 @@ cdef int run_inline(Dispatcher self, bint interruptible) except -1:
     cdef References garbage
     cdef Runner runner
     cdef bint taken = False, interrupted = False
-    cdef int64_t now = self.now(), gil_since = now, again = -1
+    cdef int64_t now = now_of(self), gil_since = now, again = -1
     cdef uint32_t forks = core.forks
     memset(&garbage, 0, sizeof(garbage))
     lock(&core.mutex)
@@ -238,7 +238,7 @@ cdef int run_inline(Dispatcher self, bint interruptible) except -1:
         if taken:
             core_finish(core, &run, now, again, &garbage)
             runner.calling = False
-        taken = not interrupted and core.phase == STARTED and core_take_due(core, now, &run)
+        taken = not interrupted and core.phase == STARTED and core_take_due(core, now, False, &run)
         if not taken:
             break
         runner.calling = True
@@ -248,7 +248,7 @@ cdef int run_inline(Dispatcher self, bint interruptible) except -1:
             memset(&garbage, 0, sizeof(garbage))
         interrupted = self.perform(&run, interruptible)
         try:
-            now = self.now()
+            now = now_of(self)
         except BaseException as error:
             self.failure = error
             interrupted = True
@@ -273,7 +273,7 @@ cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1:
     cdef References garbage
     cdef Runner runner
     cdef bint taken = False, wake = False, current
-    cdef int64_t now = self.now(), gil_since = now, again = -1
+    cdef int64_t now = now_of(self), gil_since = now, again = -1
     cdef uint32_t forks = core.forks
     memset(&garbage, 0, sizeof(garbage))
     lock(&core.mutex)
@@ -326,6 +326,6 @@ cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1:
 cdef int64_t clock_or_last(Dispatcher self, int64_t last) noexcept:
     """A drain whose clock fails finishes its run at the last time it knew; the loop meets the same fault and reports it."""
     try:
-        return self.now()
+        return now_of(self)
     except BaseException:
         return last

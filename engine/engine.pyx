@@ -5,9 +5,10 @@ from libc.stdint cimport int64_t, uint32_t
 
 from .dispatch cimport run as dispatch_run, start as dispatch_start, stats as dispatch_stats, stop as dispatch_stop, wait_idle as dispatch_wait_idle
 from .bulk cimport add_many
-from .dispatcher cimport Dispatcher
+from .dispatcher cimport Dispatcher, now_of
 from .executors cimport accept_executor
 from .handle cimport TimerHandle, new_handle
+from .keys cimport key_hash
 from .numbers cimport interval_ns, moment_ns, timeout_seconds, to_ns
 from .platform cimport NEVER, lock, unlock
 from .runs cimport core_next_due
@@ -87,12 +88,12 @@ cdef class Engine(Dispatcher):
         worst.
         """
         cdef int64_t delay_ns = to_ns(delay, "delay")
-        return self.register(saturating_add(self.now(), delay_ns), 0, callback, args, key)
+        return self.register(saturating_add(now_of(self), delay_ns), 0, callback, args, key)
 
     def call_at(self, when, callback, *args, key=None):
         """Calls `callback(*args)` once, at `when` in seconds of `time()`; a time in the past is taken as now."""
         cdef int64_t when_ns = moment_ns(when, "when")
-        cdef int64_t now = self.now()
+        cdef int64_t now = now_of(self)
         return self.register(when_ns if when_ns > now else now, 0, callback, args, key)
 
     def call_every(self, interval, callback, *args, delay=None, key=None):
@@ -103,7 +104,7 @@ cdef class Engine(Dispatcher):
         """
         cdef int64_t period = interval_ns(interval, "interval")
         cdef int64_t delay_ns = period if delay is None else to_ns(delay, "delay")
-        return self.register(saturating_add(self.now(), delay_ns), period, callback, args, key)
+        return self.register(saturating_add(now_of(self), delay_ns), period, callback, args, key)
 
     def call_many(self, delays, callback, args=None):
         """Calls `callback(*args[i])` once, `delays[i]` seconds from now, for each i; returns how many there are.
@@ -115,7 +116,6 @@ cdef class Engine(Dispatcher):
 
     def cancel_key(self, key):
         """`cancel()` of the timer that holds `key`; False if none does."""
-        key_hash(key)
         return core_cancel_key(self.c, key) == 1
 
     # -- life --
@@ -160,7 +160,7 @@ cdef class Engine(Dispatcher):
 
     def time(self):
         """Seconds of the engine's clock: monotonic, of no particular origin."""
-        return self.now() / 1e9
+        return now_of(self) / 1e9
 
     @property
     def running(self):
@@ -209,10 +209,3 @@ cdef class Engine(Dispatcher):
                 call_handler(self.on_error, error, handle)
         except BaseException as failure:
             log_error(f"{self.name}: an error could not be reported", failure)
-
-
-cdef Py_hash_t key_hash(object key) except? -1:
-    try:
-        return hash(key)
-    except TypeError as error:
-        raise TypeError(f"key must be hashable: {error}") from error

@@ -5,7 +5,7 @@ from cpython.ref cimport Py_INCREF
 from libc.stdint cimport UINT32_MAX, int64_t
 from libc.string cimport memset
 
-from .dispatcher cimport drain_ready
+from .dispatcher cimport drain_ready, now_of
 from .platform cimport lock, unlock
 from .runs cimport core_finish, core_restore_run, core_take_ready
 from .timers cimport (
@@ -137,7 +137,7 @@ cdef class Submitted:
             self.run.failed = True
             self.dispatcher.report(&self.run, error)
             error = None
-        now = self.dispatcher.now()
+        now = now_of(self.dispatcher)
         memset(&garbage, 0, sizeof(garbage))
         lock(&core.mutex)
         if core.forks == self.forks:
@@ -158,7 +158,7 @@ cdef int submit_each(Dispatcher self, object executor) except -1:
         submitted = Submitted.__new__(Submitted)
         submitted.dispatcher = self
         submitted.forks = core.forks
-        now = self.now()
+        now = now_of(self)
         lock(&core.mutex)
         taken = core.phase == STARTED and core_take_ready(core, now, &submitted.run)
         unlock(&core.mutex)

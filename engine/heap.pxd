@@ -23,16 +23,34 @@ cdef extern from "heap.h" nogil:
 cdef struct Heap:
     Node *nodes                          # so aligned that nodes[1], nodes[5], ... begin a cache line
     void *memory                         # what malloc gave
-    size_t offset                        # of nodes in it
+    size_t bytes                         # of memory
     size_t size
     size_t capacity
 
 
 cdef void heap_free(Heap *heap) noexcept nogil
 cdef int heap_reserve(Heap *heap, size_t capacity) noexcept nogil
-cdef void heap_push(Heap *heap, int64_t when, uint64_t tie) noexcept nogil
 cdef void heap_pop(Heap *heap) noexcept nogil
 cdef void heap_replace_root(Heap *heap, int64_t when, uint64_t tie) noexcept nogil
 cdef void heap_restore(Heap *heap) noexcept nogil
 cdef void heap_sort(Heap *heap) noexcept nogil
 cdef bint heap_ordered(const Heap *heap) noexcept nogil
+
+
+cdef inline void sift_up(Node *nodes, size_t hole, Node node) noexcept nogil:
+    cdef size_t parent
+    while hole:
+        parent = (hole - 1) >> 2
+        if not node_before(&node, &nodes[parent]):
+            break
+        nodes[hole] = nodes[parent]
+        hole = parent
+    nodes[hole] = node
+
+
+cdef inline void heap_push(Heap *heap, int64_t when, uint64_t tie) noexcept nogil:
+    cdef Node node
+    node.when = when
+    node.tie = tie
+    heap.size += 1
+    sift_up(heap.nodes, heap.size - 1, node)

@@ -5,53 +5,56 @@ worst, pop and replace_root O(log n), restore O(n), sort O(n log n).
 `heap_reserve` is the only function that can fail; the others rely on it.
 """
 
-from libc.stdint cimport INT64_MAX, uintptr_t
-from libc.stdlib cimport free, qsort, realloc
-from libc.string cimport memmove
+from libc.stdint cimport INT64_MIN, uintptr_t
+from libc.stdlib cimport free, malloc, qsort
+from libc.string cimport memcpy
+
+from .platform cimport LARGE, large_alloc, large_free
 
 cdef enum:
     CACHE_LINE = 64
+    LEAST_CAPACITY = 60              # with the alignment just under 1 kB
+
+
+cdef void free_memory(void *memory, size_t bytes) noexcept nogil:
+    if bytes < LARGE:
+        free(memory)
+    else:
+        large_free(memory, bytes)
 
 
 cdef void heap_free(Heap *heap) noexcept nogil:
-    free(heap.memory)
+    free_memory(heap.memory, heap.bytes)
     heap.memory = NULL
     heap.nodes = NULL
-    heap.size = heap.capacity = 0
+    heap.size = heap.capacity = heap.bytes = 0
 
 
 cdef int heap_reserve(Heap *heap, size_t capacity) noexcept nogil:
     """Makes room for `capacity` nodes in all; 0, or -1 with nothing changed if there is no memory."""
+    cdef size_t bytes
+    cdef void *memory
+    cdef Node *nodes
     if capacity <= heap.capacity:
         return 0
-    if capacity < heap.capacity + heap.capacity // 2:
-        capacity = heap.capacity + heap.capacity // 2
-    if capacity < 64:
-        capacity = 64
-    cdef size_t old_offset = heap.offset
-    cdef void *memory = realloc(heap.memory, capacity * sizeof(Node) + CACHE_LINE)
+    if capacity < 2 * heap.capacity:
+        capacity = 2 * heap.capacity
+    bytes = max(capacity, <size_t>LEAST_CAPACITY) * sizeof(Node) + CACHE_LINE
+    if bytes >= LARGE:
+        bytes = (bytes + LARGE - 1) // LARGE * LARGE
+    memory = malloc(bytes) if bytes < LARGE else large_alloc(bytes)
     if memory == NULL:
         return -1
     # nodes[1] begins a cache line, as do all groups of four children after it.
-    cdef size_t offset = (2 * CACHE_LINE - sizeof(Node) - <uintptr_t>memory % CACHE_LINE) % CACHE_LINE
-    if heap.size and offset != old_offset:
-        memmove(<char *>memory + offset, <char *>memory + old_offset, heap.size * sizeof(Node))
+    nodes = <Node *>(<char *>memory + (2 * CACHE_LINE - sizeof(Node) - <uintptr_t>memory % CACHE_LINE) % CACHE_LINE)
+    if heap.size:
+        memcpy(nodes, heap.nodes, heap.size * sizeof(Node))
+    free_memory(heap.memory, heap.bytes)
     heap.memory = memory
-    heap.offset = offset
-    heap.nodes = <Node *>(<char *>memory + offset)
-    heap.capacity = capacity
+    heap.bytes = bytes
+    heap.nodes = nodes
+    heap.capacity = (bytes - CACHE_LINE) // sizeof(Node)
     return 0
-
-
-cdef inline void sift_up(Node *nodes, size_t hole, Node node) noexcept nogil:
-    cdef size_t parent
-    while hole:
-        parent = (hole - 1) >> 2
-        if not node_before(&node, &nodes[parent]):
-            break
-        nodes[hole] = nodes[parent]
-        hole = parent
-    nodes[hole] = node
 
 
 cdef inline size_t least_child(const Node *nodes, size_t first) noexcept nogil:
@@ -87,14 +90,6 @@ cdef inline void sift_down(Node *nodes, size_t size, size_t hole, Node node) noe
             nodes[hole] = nodes[least]
             hole = least
     nodes[hole] = node
-
-
-cdef void heap_push(Heap *heap, int64_t when, uint64_t tie) noexcept nogil:
-    cdef Node node
-    node.when = when
-    node.tie = tie
-    heap.size += 1
-    sift_up(heap.nodes, heap.size - 1, node)
 
 
 cdef void heap_pop(Heap *heap) noexcept nogil:
@@ -182,7 +177,7 @@ cdef class TimerHeap:
     def drain(self):
         """Pops everything, in C, and returns how many nodes there were; AssertionError if one was out of order."""
         cdef size_t popped = 0
-        cdef int64_t last_when = -INT64_MAX
+        cdef int64_t last_when = INT64_MIN
         cdef uint64_t last_tie = 0
         cdef bint ordered = True
         with nogil:

@@ -37,4 +37,15 @@ static inline PyObject *pysched_call_method(PyObject *receiver, PyObject *name, 
     return PyObject_VectorcallMethod(name, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
 }
 
+/* The attribute: a new reference in `*value`, or NULL there
+ * if there is none; -1 with an exception for any error but AttributeError.
+ * Looking up what may be missing this way raises and catches nothing. */
+static inline int pysched_optional_attribute(PyObject *object, PyObject *name, PyObject **value) {
+#if PY_VERSION_HEX >= 0x030D0000
+    return PyObject_GetOptionalAttr(object, name, value);
+#else
+    return _PyObject_LookupAttr(object, name, value);
+#endif
+}
+
 #endif

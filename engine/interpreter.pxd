@@ -12,6 +12,8 @@ cdef extern from "interpreter.h":
     PyObject *call_tuple "pysched_call_tuple"(PyObject *callable, PyObject *tuple) noexcept
     PyObject *call_method "pysched_call_method"(PyObject *receiver, PyObject *name, PyObject *argument) noexcept
 
+    int optional_attribute "pysched_optional_attribute"(PyObject *object, PyObject *name, PyObject **value) except -1
+
     unsigned long this_thread "PyThread_get_thread_ident"() noexcept nogil
 
     ctypedef int (*VisitFunction "visitproc")(PyObject *, void *) noexcept

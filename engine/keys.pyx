@@ -12,8 +12,8 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdlib cimport calloc, free
 
-from .platform cimport lock, unlock
-from .slab cimport slab_at, slab_free, slab_give, slab_init, slab_reserve, slab_room, slab_take
+from .platform cimport LARGE, large_alloc, large_free, lock, unlock
+from .slab cimport slab_free, slab_give, slab_init, slab_reserve, slab_room, slab_take
 
 cdef enum:
     LEAST_BUCKETS = 64
@@ -21,59 +21,64 @@ cdef enum:
 
 cdef void keys_init(KeyTable *table) noexcept nogil:
     cdef KeyEntry *origin = NULL
-    slab_init(&table.entries, sizeof(KeyEntry), <uint32_t><size_t>&origin.next)
+    slab_init(&table.entries, sizeof(KeyEntry), <uint32_t><size_t>&origin.slot)
     table.buckets = NULL
     table.mask = table.count = 0
     table.version = 0
 
 
+cdef KeyBucket *allocate(size_t count) noexcept nogil:
+    cdef size_t size = count * sizeof(KeyBucket)
+    return <KeyBucket *>(calloc(1, size) if size < LARGE else large_alloc(size))
+
+
+cdef void release(KeyBucket *buckets, size_t count) noexcept nogil:
+    cdef size_t size = count * sizeof(KeyBucket)
+    if size < LARGE:
+        free(buckets)
+    else:
+        large_free(buckets, size)
+
+
 cdef void keys_free(KeyTable *table) noexcept nogil:
     """Frees the table; the keys' references must have been taken before."""
     slab_free(&table.entries)
-    free(table.buckets)
+    if table.buckets != NULL:
+        release(table.buckets, <size_t>table.mask + 1)
     table.buckets = NULL
     table.count = 0
 
 
-cdef KeyEntry *keys_at(const KeyTable *table, uint32_t index) noexcept nogil:
-    return <KeyEntry *>slab_at(&table.entries, index)
-
-
-cdef inline uint32_t *bucket_of(const KeyTable *table, Py_hash_t hash) noexcept nogil:
-    # Hashes of ints are the ints themselves, and those of tuples differ little: spread them (Fibonacci hashing).
-    return &table.buckets[((<uint64_t>hash * <uint64_t>11400714819323198485U) >> 32) & table.mask]
+cdef inline void put(KeyBucket *buckets, uint32_t mask, KeyBucket bucket) noexcept nogil:
+    cdef uint32_t place = bucket.tag & mask
+    while buckets[place].index:
+        place = (place + 1) & mask
+    buckets[place] = bucket
 
 
 cdef int keys_reserve(KeyTable *table) noexcept nogil:
     """Makes room for one more entry: 0, -1 (no memory) or -2 (too many keys)."""
     cdef int failure
-    cdef uint32_t *old = table.buckets
-    cdef uint32_t old_count = table.mask + 1 if old != NULL else 0
-    cdef uint32_t count, i, index, following
-    cdef uint32_t *bucket
-    cdef KeyEntry *entry
+    cdef size_t old_count = <size_t>table.mask + 1 if table.buckets != NULL else 0
+    cdef size_t count, i
+    cdef KeyBucket *wider
     if table.entries.chunk_count == 0 or slab_room(&table.entries) == 0:
         failure = slab_reserve(&table.entries, 1)
         if failure:
             return failure
-    if old != NULL and table.count < old_count:
+    if 2 * <size_t>table.count < old_count:
         return 0
     count = 2 * old_count if old_count else LEAST_BUCKETS
-    table.buckets = <uint32_t *>calloc(count, sizeof(uint32_t))
-    if table.buckets == NULL:
-        table.buckets = old
-        return 0 if old != NULL else -1     # a full table is slower, not wrong
-    table.mask = count - 1
+    wider = allocate(count)
+    if wider == NULL:
+        return -1
     for i in range(old_count):
-        index = old[i]
-        while index:
-            entry = keys_at(table, index)
-            following = entry.next
-            bucket = bucket_of(table, entry.hash)
-            entry.next = bucket[0]
-            bucket[0] = index
-            index = following
-    free(old)
+        if table.buckets[i].index:
+            put(wider, <uint32_t>(count - 1), table.buckets[i])
+    if old_count:
+        release(table.buckets, old_count)
+    table.buckets = wider
+    table.mask = <uint32_t>(count - 1)
     table.version += 1
     return 0
 
@@ -91,23 +96,22 @@ cdef int keys_find(KeyTable *table, Mutex *mutex, PyObject *key, Py_hash_t hash,
     Returns with the mutex held, unless a key's `__eq__` raised: then with the exception and the mutex free.
     The answer is true at the moment of the return, however often foreign code changed the table before.
     """
-    cdef uint32_t index
+    cdef uint32_t tag = tag_of(hash)
+    cdef uint32_t place = tag & table.mask
     cdef uint64_t version
     cdef KeyEntry *entry
     cdef PyObject *other
     cdef int equal
     found[0] = 0
-    if table.count == 0:
-        return 0
-    index = bucket_of(table, hash)[0]
-    while index:
-        entry = keys_at(table, index)
-        if entry.hash == hash:
+    while table.count and table.buckets[place].index:
+        if table.buckets[place].tag == tag:
+            entry = keys_at(table, table.buckets[place].index)
             other = entry.key
-            if other is key:
-                found[0] = index
-                return 0
-            if compares_in_c(other, key):
+            if entry.hash != hash:
+                equal = False
+            elif other is key:
+                equal = True
+            elif compares_in_c(other, key):
                 equal = PyObject_RichCompareBool(<object>other, <object>key, Py_EQ)
             else:
                 version = table.version
@@ -119,13 +123,12 @@ cdef int keys_find(KeyTable *table, Mutex *mutex, PyObject *key, Py_hash_t hash,
                     Py_DECREF(<object>other)
                 lock(mutex)
                 if table.version != version:
-                    found[0] = 0
-                    index = bucket_of(table, hash)[0] if table.count else 0
+                    place = tag & table.mask
                     continue
             if equal:
-                found[0] = index
+                found[0] = table.buckets[place].index
                 return 0
-        index = entry.next
+        place = (place + 1) & table.mask
     return 0
 
 
@@ -133,13 +136,14 @@ cdef uint32_t keys_add(KeyTable *table, PyObject *key, Py_hash_t hash) noexcept 
     """Adds a key that is not there and whose reference the caller has taken; `keys_reserve` came before."""
     cdef uint32_t index = slab_take(&table.entries)
     cdef KeyEntry *entry = keys_at(table, index)
-    cdef uint32_t *bucket = bucket_of(table, hash)
+    cdef KeyBucket bucket
     entry.key = key
     entry.hash = hash
     entry.slot = entry.held = 0
     entry.running = 0
-    entry.next = bucket[0]
-    bucket[0] = index
+    bucket.tag = tag_of(hash)
+    bucket.index = index
+    put(table.buckets, table.mask, bucket)
     table.count += 1
     table.version += 1
     return index
@@ -149,12 +153,38 @@ cdef PyObject *keys_remove(KeyTable *table, uint32_t index) noexcept nogil:
     """Removes an entry and returns its key, whose reference is now the caller's to release, outside the mutex."""
     cdef KeyEntry *entry = keys_at(table, index)
     cdef PyObject *key = entry.key
-    cdef uint32_t *link = bucket_of(table, entry.hash)
-    while link[0] != index:
-        link = &keys_at(table, link[0]).next
-    link[0] = entry.next
+    cdef KeyBucket *buckets = table.buckets
+    cdef uint32_t mask = table.mask
+    cdef uint32_t hole = tag_of(entry.hash) & mask
+    cdef uint32_t place, home
+    while buckets[hole].index != index:
+        hole = (hole + 1) & mask
+    # No tombstones: whoever stands behind the hole and may stand in it moves up (Knuth's algorithm R).
+    place = hole
+    while True:
+        place = (place + 1) & mask
+        if buckets[place].index == 0:
+            break
+        home = buckets[place].tag & mask
+        if ((place - home) & mask) >= ((place - hole) & mask):
+            buckets[hole] = buckets[place]
+            hole = place
+    buckets[hole].index = 0
     entry.key = NULL
     slab_give(&table.entries, index)
     table.count -= 1
     table.version += 1
     return key
+
+
+cdef int refuse_key() except -1:
+    """Makes a TypeError of a key's `__hash__`, which is the current exception, one that names the argument."""
+    try:
+        raise_current()
+    except TypeError as error:
+        raise TypeError(f"key must be hashable: {error}") from error
+    return 0
+
+
+cdef int raise_current() except? -1:
+    return -1

@@ -2,7 +2,7 @@
 
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
-from libc.math cimport ceil, fabs, isfinite, rint
+from libc.math cimport isfinite
 
 from .platform cimport NEVER
 
@@ -13,21 +13,8 @@ cdef enum:
     NS = 1_000_000_000
 
 
-cdef int64_t seconds_ns(double seconds) noexcept nogil:
-    """Nanoseconds of a finite number of seconds >= 0.
-
-    Rounded up, so that nothing is early; but a product that is a whole number to within the error of a double is that
-    number: 1.1 s is 1,100,000,000 ns, ten times 0.7 s is 7 s.  Beyond 292 years: NEVER.
-    """
-    cdef double ns = seconds * 1e9
-    cdef double whole = rint(ns)
-    if ns >= 9.2233720368547e18:
-        return NEVER
-    return <int64_t>(whole if fabs(ns - whole) <= ns * 2.220446049250313e-16 else ceil(ns))
-
-
-cdef double finite(object value, str name) except? -1:
-    """A float of anything that is a number; TypeError or ValueError naming the argument."""
+cdef double finite(object value, str name, str rule) except? -1:
+    """A float of anything that is a number; TypeError or ValueError naming the argument and its rule."""
     cdef double number
     if PyFloat_CheckExact(value):
         number = PyFloat_AS_DOUBLE(value)
@@ -37,26 +24,22 @@ cdef double finite(object value, str name) except? -1:
         try:
             number = float(value)
         except OverflowError:
-            raise ValueError(f"{name} must be finite, got a number too large for a float") from None
+            raise ValueError(f"{name} must be {rule}, got a number too large for a float") from None
     if not isfinite(number):
-        raise ValueError(f"{name} must be finite, got {number}")
+        raise ValueError(f"{name} must be {rule}, got {number}")
     return number
 
 
-cdef int64_t to_ns(object value, str name) except -1:
-    """A duration >= 0."""
+cdef int64_t checked_ns(object value, str name) except -1:
+    """`to_ns` of what is no plain float in range: another number, or an error."""
     cdef double seconds
     cdef long long whole
     cdef int overflow
-    if PyFloat_CheckExact(value):
-        seconds = PyFloat_AS_DOUBLE(value)
-        if seconds >= 0 and isfinite(seconds):
-            return seconds_ns(seconds)
-    elif PyLong_CheckExact(value):
+    if PyLong_CheckExact(value):
         whole = PyLong_AsLongLongAndOverflow(value, &overflow)
         if overflow == 0 and whole >= 0:
             return whole * NS if whole <= NEVER // NS else NEVER
-    seconds = finite(value, name)
+    seconds = finite(value, name, "finite and >= 0")
     if seconds < 0:
         raise ValueError(f"{name} must be finite and >= 0, got {seconds}")
     return seconds_ns(seconds)
@@ -64,7 +47,7 @@ cdef int64_t to_ns(object value, str name) except -1:
 
 cdef int64_t interval_ns(object value, str name) except -1:
     """A duration > 0, at least 1 ns."""
-    cdef double seconds = finite(value, name)
+    cdef double seconds = finite(value, name, "finite and > 0")
     if seconds <= 0:
         raise ValueError(f"{name} must be finite and > 0, got {seconds}")
     return max(to_ns(value, name), 1)
@@ -72,7 +55,7 @@ cdef int64_t interval_ns(object value, str name) except -1:
 
 cdef int64_t moment_ns(object value, str name) except? -1:
     """A point in time, which may be in the past."""
-    cdef double seconds = finite(value, name)
+    cdef double seconds = finite(value, name, "finite")
     return to_ns(value, name) if seconds >= 0 else -seconds_ns(-seconds)
 
 
@@ -80,7 +63,7 @@ cdef object timeout_seconds(object value):
     """None, or a float >= 0."""
     if value is None:
         return None
-    cdef double seconds = finite(value, "timeout")
+    cdef double seconds = finite(value, "timeout", "None or finite and >= 0")
     if seconds < 0:
         raise ValueError(f"timeout must be None or finite and >= 0, got {seconds}")
     return seconds

@@ -21,6 +21,10 @@ cdef extern from "platform.h" nogil:
     void waker_wake "pysched_waker_wake"(Waker *waker) noexcept
     void waker_wait "pysched_waker_wait"(Waker *waker, int signal_fd, int64_t timeout_ns) noexcept
 
+    const size_t LARGE "PYSCHED_LARGE"
+    void *large_alloc "pysched_large_alloc"(size_t size) noexcept
+    void large_free "pysched_large_free"(void *memory, size_t size) noexcept
+
     int64_t monotonic_ns "pysched_monotonic_ns"() noexcept
     int64_t wall_ns "pysched_wall_ns"() noexcept
     long sleep_slack "pysched_sleep_slack"(long slack_ns) noexcept

@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t
 from .timers cimport Core, References, Run
 
 
-cdef bint core_take_due(Core *core, int64_t now, Run *run) noexcept
+cdef bint core_take_due(Core *core, int64_t now, bint only_first, Run *run) noexcept
 cdef bint core_take_ready(Core *core, int64_t now, Run *run) noexcept
 cdef size_t core_collect_due(Core *core, int64_t now, size_t limit) noexcept nogil
 cdef void core_restore_run(Core *core, Run *run) noexcept nogil

@@ -139,8 +139,11 @@ cdef inline void start_single(Core *core, uint32_t index, Run *run, int64_t now)
     core_free_slot(core, index, slot)
 
 
-cdef bint core_take_due(Core *core, int64_t now, Run *run) noexcept:
-    """Starts the earliest timer due by `now`, straight from the heap; False if there is none.  Needs the GIL."""
+cdef bint core_take_due(Core *core, int64_t now, bint only_first, Run *run) noexcept:
+    """Starts the earliest timer due by `now`, straight from the heap; False if there is none.  Needs the GIL.
+
+    With `only_first`, False too if the earliest one's slots were coalesced: the next may be due later.
+    """
     cdef Node *root
     cdef uint32_t index
     cdef Slot *slot
@@ -157,6 +160,8 @@ cdef bint core_take_due(Core *core, int64_t now, Run *run) noexcept:
             if tick(core, index, now, &due, &tie):
                 start_periodic(core, index, run, due, now)
                 return True
+            if only_first:
+                return False
         else:
             heap_pop(&core.heap)
             core.outside += 1

@@ -3,6 +3,7 @@
 from libc.stdlib cimport calloc, free, realloc
 
 from .heap cimport SLOT_LIMIT
+from .platform cimport large_alloc, large_free
 
 
 cdef void slab_init(Slab *slab, uint32_t item_size, uint32_t link_offset) noexcept nogil:
@@ -14,10 +15,19 @@ cdef void slab_init(Slab *slab, uint32_t item_size, uint32_t link_offset) noexce
     slab.free_head = slab.free_count = 0
 
 
+cdef inline size_t arena_size(const Slab *slab) noexcept nogil:
+    return <size_t>slab.item_size * CHUNK_ITEMS * ARENA_CHUNKS
+
+
 cdef void slab_free(Slab *slab) noexcept nogil:
-    cdef uint32_t i
-    for i in range(slab.chunk_count):
-        free(slab.chunks[i])
+    cdef uint32_t i = 0
+    while i < slab.chunk_count:
+        if i < SINGLE_CHUNKS:
+            free(slab.chunks[i])
+            i += 1
+        else:
+            large_free(slab.chunks[i], arena_size(slab))
+            i += ARENA_CHUNKS
     free(slab.chunks)
     slab_init(slab, slab.item_size, slab.link_offset)
 
@@ -29,44 +39,25 @@ cdef int slab_reserve(Slab *slab, size_t count) noexcept nogil:
     but chunks that a later call can use.
     """
     cdef void *memory
-    cdef uint32_t room
+    cdef uint32_t room, chunks, i
     cdef size_t taken = slab.top - slab.free_count
     if count > SLOT_LIMIT or taken + count > SLOT_LIMIT:
         return -2
     while slab.chunk_count == 0 or slab_room(slab) < count:
         if slab.chunk_count * CHUNK_ITEMS >= SLOT_LIMIT:
             return -2
-        if slab.chunk_count == slab.chunk_room:
-            room = 2 * slab.chunk_room if slab.chunk_room else 8
+        chunks = 1 if slab.chunk_count < SINGLE_CHUNKS else ARENA_CHUNKS
+        if slab.chunk_count + chunks > slab.chunk_room:
+            room = 2 * slab.chunk_room + chunks
             memory = realloc(slab.chunks, room * sizeof(char *))
             if memory == NULL:
                 return -1
             slab.chunks = <char **>memory
             slab.chunk_room = room
-        memory = calloc(CHUNK_ITEMS, slab.item_size)
+        memory = calloc(CHUNK_ITEMS, slab.item_size) if chunks == 1 else large_alloc(arena_size(slab))
         if memory == NULL:
             return -1
-        slab.chunks[slab.chunk_count] = <char *>memory
-        slab.chunk_count += 1
+        for i in range(chunks):
+            slab.chunks[slab.chunk_count + i] = <char *>memory + <size_t>i * slab.item_size * CHUNK_ITEMS
+        slab.chunk_count += chunks
     return 0
-
-
-cdef inline uint32_t *link_of(const Slab *slab, uint32_t index) noexcept nogil:
-    return <uint32_t *>(<char *>slab_at(slab, index) + slab.link_offset)
-
-
-cdef uint32_t slab_take(Slab *slab) noexcept nogil:
-    cdef uint32_t index = slab.free_head
-    if index:
-        slab.free_head = link_of(slab, index)[0]
-        slab.free_count -= 1
-    else:
-        index = slab.top
-        slab.top += 1
-    return index
-
-
-cdef void slab_give(Slab *slab, uint32_t index) noexcept nogil:
-    link_of(slab, index)[0] = slab.free_head
-    slab.free_head = index
-    slab.free_count += 1

@@ -10,7 +10,9 @@ Ground rules
   in a loop.  With `_Core` go the references; with the last count the memory.
 """
 
+from cpython.method cimport PyMethod_Check, PyMethod_GET_FUNCTION, PyMethod_GET_SELF
 from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from .heap cimport Heap
@@ -159,7 +161,6 @@ cdef Core *first_core() noexcept nogil
 cdef void core_hold(Core *core) noexcept nogil
 cdef void core_release(Core *core) noexcept nogil
 
-cdef void entry_call(Entry *entry, object callback, tuple arguments) noexcept
 cdef int core_reserve(Core *core, size_t slots, size_t records) noexcept nogil
 cdef int raise_shortage(int failure) except -1
 cdef uint32_t core_place(Core *core, const Entry *entry, uint32_t key) noexcept
@@ -188,6 +189,26 @@ cdef inline Slot *slot_at(const Core *core, uint32_t index) noexcept nogil:
 
 cdef inline Record *record_at(const Core *core, uint32_t index) noexcept nogil:
     return <Record *>slab_at(&core.records, index)
+
+
+cdef inline void entry_call(Entry *entry, object callback, tuple arguments) noexcept:
+    """Sets what `entry` calls, in its cheapest form: a bound method as function and `self`, one argument bare."""
+    cdef Py_ssize_t count = PyTuple_GET_SIZE(arguments)
+    entry.callback = <PyObject *>callback
+    entry.receiver = NULL
+    entry.arguments = NULL
+    entry.layout = NO_ARGUMENTS
+    if count > 1:
+        # A method keeps its object here: a call with a tuple cannot take one more argument in front.
+        entry.layout = ARGUMENT_TUPLE
+        entry.arguments = <PyObject *>arguments
+        return
+    if PyMethod_Check(callback):
+        entry.callback = <PyObject *>PyMethod_GET_FUNCTION(callback)
+        entry.receiver = <PyObject *>PyMethod_GET_SELF(callback)
+    if count:
+        entry.layout = ONE_ARGUMENT
+        entry.arguments = <PyObject *>PyTuple_GET_ITEM(arguments, 0)
 
 
 cdef inline int64_t saturating_add(int64_t a, int64_t b) noexcept nogil:

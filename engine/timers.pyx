@@ -5,10 +5,8 @@ mutex held unless their docstring says otherwise.
 """
 
 cimport cython
-from cpython.method cimport PyMethod_Check, PyMethod_GET_FUNCTION, PyMethod_GET_SELF
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
-from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
@@ -27,7 +25,7 @@ from .heap cimport (
     heap_sort,
 )
 from .interpreter cimport ClearFunction, TraverseFunction, TypeSlots, VisitFunction
-from .keys cimport KeyEntry, keys_add, keys_at, keys_find, keys_free, keys_init, keys_remove, keys_reserve
+from .keys cimport KeyEntry, key_hash, keys_add, keys_at, keys_find, keys_free, keys_init, keys_remove, keys_reserve
 from .platform cimport atomic_decrement, atomic_increment, lock, mutex_destroy, mutex_init, unlock, waker_close, waker_init
 from .slab cimport CHUNK_ITEMS, slab_free, slab_give, slab_init, slab_reserve, slab_room, slab_take
 
@@ -120,27 +118,6 @@ cdef inline void take_references(Slot *slot, References *garbage) noexcept nogil
     slot.callback = slot.receiver = slot.arguments = NULL
 
 
-cdef void entry_call(Entry *entry, object callback, tuple arguments) noexcept:
-    """Sets what `entry` calls, in its cheapest form: a bound method as function and `self`, one argument bare."""
-    cdef Py_ssize_t count = PyTuple_GET_SIZE(arguments)
-    entry.callback = <PyObject *>callback
-    entry.receiver = NULL
-    if count > 1:
-        # A method keeps its object here: a call with a tuple cannot take one more argument in front.
-        entry.layout = ARGUMENT_TUPLE
-        entry.arguments = <PyObject *>arguments
-        return
-    if PyMethod_Check(callback):
-        entry.callback = <PyObject *>PyMethod_GET_FUNCTION(callback)
-        entry.receiver = <PyObject *>PyMethod_GET_SELF(callback)
-    if count:
-        entry.layout = ONE_ARGUMENT
-        entry.arguments = <PyObject *>PyTuple_GET_ITEM(arguments, 0)
-    else:
-        entry.layout = NO_ARGUMENTS
-        entry.arguments = NULL
-
-
 # -- room -----------------------------------------------------------------------------------------------------------
 
 cdef int reserve_ring(Core *core) noexcept nogil:
@@ -172,6 +149,9 @@ cdef int core_reserve(Core *core, size_t slots, size_t records) noexcept nogil:
     """
     cdef int failure
     slots += core.reserved
+    if (not records and slab_room(&core.slots) >= slots and core.slots.top + slots <= core.ring_mask
+            and core.heap.size + core.outside + core.periodic + slots <= core.heap.capacity):
+        return 0
     if core.slots.chunk_count == 0 or slab_room(&core.slots) < slots:
         failure = slab_reserve(&core.slots, slots)
         if failure:
@@ -382,7 +362,7 @@ cdef int core_cancel_key(Core *core, object key) except -1:
     cdef References garbage
     cdef uint32_t found = 0
     cdef bint cancelled = False
-    cdef Py_hash_t hash = hash_of(key)
+    cdef Py_hash_t hash = key_hash(key)
     lock(&core.mutex)
     keys_find(&core.keys, &core.mutex, <PyObject *>key, hash, &found)
     if found and keys_at(&core.keys, found).slot:
@@ -393,10 +373,6 @@ cdef int core_cancel_key(Core *core, object key) except -1:
         core_notify(core)
         drop(&garbage)
     return cancelled
-
-
-cdef Py_hash_t hash_of(object key) except? -1:
-    return hash(key)
 
 
 cdef void core_notify(Core *core) noexcept:

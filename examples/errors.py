@@ -41,12 +41,12 @@ def in_a_handler() -> None:
     """A handler is told of each error and of the command, and may act. A repeating command goes on."""
 
     def on_error(error: BaseException, command: Command) -> None:
-        print(f"handler: {type(command).__name__} raised {error!r}")
+        print(f"handler: {command.key} raised {error!r}")
 
     scheduler = CommandScheduler(on_error=on_error)
     scheduler.schedule(Fetch("beta"), interval_s=0.1, key="beta")
     scheduler.start()
-    time.sleep(0.35)
+    time.sleep(0.45)
     scheduler.stop()
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from pysched import Command, CommandScheduler, Engine
 from uptime.probe import Prober, Url
 from uptime.screen import Screen, milliseconds
 from uptime.services import Services
-from uptime.watch import Books, Monitor, Outage
+from uptime.watch import Books, Monitor, Outage, Service
 
 SERVICES = 5
 TARGETS = 500
@@ -61,38 +61,37 @@ def watch(monitor: Monitor, screen: Screen) -> None:
         screen.update()
 
 
-def outage_report(drill: Drill, monitor: Monitor) -> tuple[bool, str]:
-    """Whether the outage of the drill was found and seen to end, and the sentence that says so."""
+def drill_report(drill: Drill, monitor: Monitor) -> tuple[bool, str]:
+    """Whether the outage of the drill was found and seen to end, and the line that says so."""
     if drill.last_error is not None or drill.down_at is None or drill.back_at is None:
-        return False, f"the drill itself failed: {drill.last_error or 'it did not take place'}"
+        return False, f"it failed itself: {drill.last_error or 'it did not take place'}"
     victim = monitor.services[drill.services.urls[VICTIM]]
     found = [outage for outage in victim.outages if outage.overlaps(drill.down_at, drill.back_at)]
     if not found:
-        return False, f"MISSED the outage of {victim.name}"
+        return False, f"the outage of {victim.name} was MISSED"
     first, last = found[0], found[-1]
     if last.ended is None:
-        return False, f"found the outage of {victim.name}, NOT its end"
+        return False, f"the outage of {victim.name} was found, its end MISSED"
     return True, (
-        f"{victim.name} was taken down: found after {milliseconds(first.began - drill.down_at)}; "
-        f"brought back: seen after {milliseconds(last.ended - drill.back_at)}"
+        f"found {milliseconds(first.began - drill.down_at)} after the service went down, "
+        f"seen over {milliseconds(last.ended - drill.back_at)} after it was back"
     )
-
-
-def outage_line(name: str, outage: Outage, monitor: Monitor) -> str:
-    began = outage.began - monitor.began
-    if outage.ended is None:
-        return f"outage of {name} from {began:.2f} s, not over: {outage.reason}"
-    ended = outage.ended - monitor.began
-    return f"outage of {name} from {began:.2f} to {ended:.2f} s ({ended - began:.2f} s): {outage.reason}"
 
 
 def books_report(books: Books) -> tuple[bool, str]:
-    """Whether every check is accounted for, and the sentence that says so."""
-    text = (
-        f"{books.due:,} checks fell due: {books.done:,} done, {books.skipped:,} skipped (the one before still "
-        f"ran), {books.unstarted:,} waiting at the end, {books.errors:,} failed in themselves, {books.lost:,} LOST"
+    """Whether every check is accounted for, and the line that says so."""
+    fine = books.lost == 0 and books.errors == 0 and books.done > 0
+    return fine, (
+        f"{books.due:,} due: {books.done:,} done, {books.skipped:,} skipped, {books.unstarted:,} not started, "
+        f"{books.errors:,} failed in themselves, {books.lost:,} lost"
     )
-    return books.lost == 0 and books.errors == 0 and books.done > 0, text
+
+
+def outage_line(service: Service, outage: Outage, began: float) -> str:
+    line = f"outage  {service.name} from {outage.began - began:.2f} s"
+    if outage.ended is None:
+        return f"{line}, not over: {outage.reason}"
+    return f"{line} to {outage.ended - began:.2f} s: {outage.reason}"
 
 
 def run(options: argparse.Namespace, urls: list[Url], services: Services | None) -> int:
@@ -105,10 +104,10 @@ def run(options: argparse.Namespace, urls: list[Url], services: Services | None)
         director = CommandScheduler(drill, name="drill")
         if drill:
             director.submit(TakeDown(), delay_s=options.seconds / 2)
-            director.submit(BringBack(), delay_s=options.seconds * 3 / 4)
-        engine.start()
-        director.start()
+            director.submit(BringBack(), delay_s=options.seconds * 2 / 3)
         try:
+            engine.start()
+            director.start()
             watch(monitor, screen)
         finally:
             director.stop()
@@ -118,13 +117,13 @@ def run(options: argparse.Namespace, urls: list[Url], services: Services | None)
     print()
     for service in monitor.services.values():
         for outage in service.outages:
-            print(outage_line(service.name, outage, monitor))
-    reports = [books_report(books)]
+            print(outage_line(service, outage, monitor.began))
+    reports = {"checks": books_report(books)}
     if drill:
-        reports.append(outage_report(drill, monitor))
-    for fine, text in reports:
-        print(text if fine else f"FAILED: {text}")
-    return 0 if all(fine for fine, _ in reports) else 1
+        reports["drill"] = drill_report(drill, monitor)
+    for subject, (fine, line) in reports.items():
+        print(f"{subject:<7} {line}" if fine else f"{subject:<7} FAILED: {line}")
+    return 0 if all(fine for fine, _ in reports.values()) else 1
 
 
 def read_targets(file: str) -> list[Url]:
@@ -166,12 +165,13 @@ def parse_options() -> argparse.Namespace:
 
 def main() -> int:
     options = parse_options()
-    with nullcontext() if options.urls else Services(SERVICES) as services:
-        urls = options.urls or [Url.parse(f"{services.urls[i % SERVICES]}/{i}") for i in range(TARGETS)]
-        try:
-            return run(options, urls, services)
-        except KeyboardInterrupt:
-            return 130
+    try:
+        if options.urls:
+            return run(options, options.urls, None)
+        with Services(SERVICES) as services:
+            return run(options, [Url.parse(f"{services.urls[i % SERVICES]}/{i}") for i in range(TARGETS)], services)
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

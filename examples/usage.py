@@ -37,12 +37,14 @@ class Poll(Command):
     key = "poll"
 
     def __init__(self) -> None:
-        self.repeat_interval_s = 0.2  # makes a plain submit() repeat; read again after each run
+        self.wait = 0.2
+        self.repeat_interval_s = self.wait  # makes a plain submit() repeat; read again after each run
 
     def execute(self, context: Journal) -> None:
         context.polls += 1
-        context.write(f"poll {context.polls}, the next in {self.repeat_interval_s:.1f} s, if any")
-        self.repeat_interval_s = self.repeat_interval_s * 2 if context.polls < 3 else None
+        context.write(f"poll {context.polls}")
+        self.wait *= 2
+        self.repeat_interval_s = self.wait if context.polls < 3 else None
 
 
 def main() -> None:

@@ -53,9 +53,7 @@ class TimedCommandQueue:
             self._waiting.set()
             self._waiting = None
 
-    def pop_ready(
-        self, now: float, is_active: Callable[[Command, object | None], bool]
-    ) -> QueuedCommand | None:
+    def pop_ready(self, now: float, is_active: Callable[[Command, object | None], bool]) -> QueuedCommand | None:
         """Remove and return the earliest active entry with `run_at <= now`; None if there is none.
 
         Inactive ones are dropped on the way: those that would come first, and all of them whenever they might

@@ -23,9 +23,7 @@ __all__ = ["ManualClock"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLENNIUM = datetime(2000, 1, 1, tzinfo=timezone.utc)
-_DURATION = re.compile(
-    r"\s*(?=[0-9])(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m(?!s))?(?:([0-9]+)s)?(?:([0-9]+)ms)?\s*"
-)
+_DURATION = re.compile(r"\s*(?=[0-9])(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m(?!s))?(?:([0-9]+)s)?(?:([0-9]+)ms)?\s*")
 _UNITS_NS = (86_400_000_000_000, 3_600_000_000_000, 60_000_000_000, 1_000_000_000, 1_000_000)
 _CALLBACKS_AN_INSTANT = 1_000_000
 
@@ -202,9 +200,7 @@ def _parsed_ns(text: str, name: str) -> int:
     """ "1h30m" in nanoseconds."""
     found = _DURATION.fullmatch(text)
     if found is None:
-        raise ValueError(
-            f'{name} must be seconds or like "1h30m" (units d h m s ms, falling, each once), got {text!r}'
-        )
+        raise ValueError(f'{name} must be seconds or like "1h30m" (units d h m s ms, falling, each once), got {text!r}')
     total = 0
     for digits, unit in zip(found.groups(), _UNITS_NS, strict=True):
         if digits is not None:

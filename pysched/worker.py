@@ -7,7 +7,6 @@ error handlers and destructors of dropped commands run without it.
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 import time
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pysched.clock import interval_ns
 from pysched.commands import attribute_or_none
+from pysched.reports import call_handler, log_error
 from pysched.scheduler_queue import TimedCommandQueue
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ __all__ = ["SchedulerWorker"]
 
 _POLL_S = 0.1
 """How often an empty queue wants to be asked again: its `next_delay(now, default_s=0.1)`."""
-
-_logger = logging.getLogger("pysched")
 
 
 class _Event(Protocol):
@@ -163,9 +161,7 @@ class SchedulerWorker:
                 self._queue.push(time.monotonic() + interval_s, token, command)
         self._report_all(failed)
 
-    def _is_active(
-        self, command: Command, token: object | None, failed: list[tuple[BaseException, Command]]
-    ) -> bool:
+    def _is_active(self, command: Command, token: object | None, failed: list[tuple[BaseException, Command]]) -> bool:
         """The registry's answer; a `key` that fails is an error of its command, and ends it."""
         try:
             return self._cancellation.is_active(command, token)
@@ -179,25 +175,19 @@ class SchedulerWorker:
 
     def _report(self, exc: BaseException, command: Command) -> None:
         """Hand an error to whom it concerns. Never raises."""
+        if self._on_error is not None:
+            call_handler(self._on_error, exc, command)
+            return
         try:
-            if self._on_error is not None:
-                self._on_error(exc, command)
-            elif self._set_last_error is not None:
+            if self._set_last_error is not None:
                 self._set_last_error(exc)
             elif self._context is not None:
                 self._context.last_error = exc
             else:
-                _logger.error("error in %s", type(command).__name__, exc_info=exc)
+                log_error("a command raised an exception", exc)
         except BaseException as failure:
-            try:
-                _logger.error(
-                    "error handler failed on %s in %s",
-                    type(exc).__name__,
-                    type(command).__name__,
-                    exc_info=failure,
-                )
-            except BaseException:
-                pass  # a logging handler that raises
+            log_error("a command raised an exception", exc)
+            log_error("it could not be stored", failure)
 
     def _wake_on_stop(self) -> bool:
         """Have `stop_event` set `wake_event`; False if there can be no thread for it."""

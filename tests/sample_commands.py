@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
+from support import WAIT
 
 from pysched.commands import Command
 
@@ -68,3 +70,19 @@ def drain(queue, now=float("inf"), is_active=always):
 
 def size_of(registry):
     return len(registry._active) + len(registry._foreign)
+
+
+@contextmanager
+def schedulers(impl):
+    """A maker of command schedulers, which are stopped and checked at the end."""
+    made = []
+
+    def make(*args, cls=None, **options):
+        scheduler = (cls or impl.CommandScheduler)(*args, **options)
+        made.append(scheduler)
+        return scheduler
+
+    yield make
+    for scheduler in made:
+        scheduler.stop(WAIT)
+        scheduler._check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -50,6 +51,11 @@ def wait_until(predicate: Callable[[], object], timeout: float = WAIT) -> bool:
             return False
         time.sleep(0.001)
     return True
+
+
+def label(value: object) -> str:
+    """An id for a parameter: its repr without addresses, so that it is the same in every run."""
+    return re.sub(r" (object )?at 0x[0-9a-f]+", "", repr(value))[:40]
 
 
 def pause(seconds: float) -> None:

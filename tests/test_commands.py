@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 import threading
 import weakref
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_commands import TYPES_OF_ERRORS, Bare, FailingKey, Note, raiser
+from sample_commands import TYPES_OF_ERRORS, Bare, FailingKey, Note, raiser, schedulers
 from support import TOMORROW
 
 from pysched.commands import BasicSchedulerContext, Command, ScheduledCommand
@@ -21,24 +22,14 @@ from pysched.commands import BasicSchedulerContext, Command, ScheduledCommand
 NAN, INF = float("nan"), float("inf")
 
 NOT_NUMBERS = ["5", b"5", None, [], {}, (1,), object(), 1j, True, False, float, lambda: 1]
-NOT_DELAYS = [NAN, INF, -INF, -1, -1e-9, Decimal("NaN"), Decimal("-1"), Fraction(-1, 3), 10**400, -(10**400)]
+NOT_DELAYS = [NAN, INF, -INF, -1, -1e-9, Decimal("NaN"), Decimal(-1), Fraction(-1, 3), 10**400, -(10**400)]
 HUGE = [2**31 / 1000, 2**32 / 1000 + 1, 50 * 86400, 2**63 / 1e9 + 1, 1e12, 10**18, 1e300]
 
 
 @pytest.fixture
 def make(impl):
-    """Makes schedulers that are stopped and checked at the end of the test."""
-    schedulers = []
-
-    def make(*args, cls=None, **options):
-        scheduler = (cls or impl.CommandScheduler)(*args, **options)
-        schedulers.append(scheduler)
-        return scheduler
-
-    yield make
-    for scheduler in schedulers:
-        scheduler.stop()
-        scheduler._check()
+    with schedulers(impl) as make:
+        yield make
 
 
 @pytest.fixture
@@ -118,6 +109,7 @@ def test_clock_and_max_workers_are_keyword_only(make):
         ("name", 5, TypeError),
         ("name", None, TypeError),
         ("name", b"n", TypeError),
+        ("name", "", ValueError),
         ("clock", 5, TypeError),
         ("clock", "now", TypeError),
         ("max_workers", 0, ValueError),
@@ -577,7 +569,15 @@ class Point:
 
 @pytest.mark.parametrize(
     ("key", "equal"),
-    [("k", "".join(["k"])), (1, 1.0), (1, True), (0, 0.0), (("a", 1), ("a", 1)), (Point(1, 2), Point(1, 2)), ("", "")],
+    [
+        ("key", str(b"key", "ascii")),
+        (1, 1.0),
+        (1, True),
+        (0, 0.0),
+        (("a", 1), ("a", 1)),
+        (Point(1, 2), Point(1, 2)),
+        ("", ""),
+    ],
     ids=repr,
 )
 def test_keys_are_anything_hashable_and_equal_keys_are_one(scheduler, clock, stamp, key, equal):
@@ -971,25 +971,6 @@ def test_execute_is_looked_up_at_each_run(scheduler, clock, context):
     assert isinstance(context.last_error, AttributeError)
 
 
-def test_a_context_attribute_that_fails_is_an_error_of_the_command(impl, make, clock):
-    errors = []
-
-    class Lazy(impl.CommandScheduler):
-        @property
-        def context(self):
-            raise ZeroDivisionError
-
-        @context.setter
-        def context(self, value):
-            pass
-
-    scheduler = make(cls=Lazy, on_error=lambda exc, command: errors.append(type(exc)), clock=clock)
-    scheduler.start()
-    scheduler.submit(Note("x"))
-    assert clock.advance(0) == 1
-    assert errors == [ZeroDivisionError]
-
-
 BAD_INTERVALS = [
     *((value, ValueError) for value in (0, 0.0, -1, NAN, INF, -INF, 10**400)),
     *((value, TypeError) for value in (True, "5", [], object())),
@@ -1036,25 +1017,6 @@ def test_a_repeat_interval_that_raises_after_a_run_is_reported_and_ends_the_repe
     clock.advance(5)
     assert command.runs == 1
     assert isinstance(context.last_error, SystemExit)
-
-
-def test_repeat_interval_s_is_not_asked_of_a_command_that_is_not_wanted_any_more(scheduler, clock):
-    class Asked(Command):
-        key = "k"
-        asked = 0
-
-        @property
-        def repeat_interval_s(self):
-            self.asked += 1
-            return 1
-
-        def execute(self, context):
-            scheduler.remove("k")
-
-    scheduler.submit(command := Asked())
-    assert command.asked == 1
-    clock.advance(5)
-    assert command.asked == 1
 
 
 def test_nothing_of_an_error_survives_its_report(make, clock):
@@ -1294,7 +1256,7 @@ def test_a_replaced_queue_or_registry_is_a_type_error_at_start(impl, make, clock
     if place == "instance":
         setattr(scheduler, attribute, object())
     scheduler.submit(note := Note("x"))
-    with pytest.raises(TypeError, match=f"{attribute}.*SchedulerWorker"):
+    with pytest.raises(TypeError, match=f"^{attribute} "):
         scheduler.start()
     assert clock.advance(10) == 0
     if place == "instance":
@@ -1378,19 +1340,22 @@ def test_a_context_that_cannot_keep_the_error_does_not_kill_the_loop(make, clock
     scheduler.submit(note := Note("after"))
     assert clock.advance(0) == 2
     assert note.to == ["after"]
-    [(level, text, traceback)] = logged
-    assert (level, traceback) == ("ERROR", True)
-    assert "ValueError: of the command" in text
+    assert {(level, traceback) for level, _, traceback in logged} == {("ERROR", True)}
+    assert "ValueError: of the command" in logged[0][1]
+    assert ("SystemExit: no" if isinstance(context, Refuses) else "AttributeError") in logged[-1][1]
 
 
 def test_a_logging_handler_that_raises_does_not_kill_the_loop(make, clock, monkeypatch):
-    monkeypatch.setattr(logging.getLogger("pysched"), "handle", raiser(ZeroDivisionError()))
+    unraisable = []
+    monkeypatch.setattr(logging.getLogger("pysched"), "handle", raiser(SystemExit("of the logging handler")))
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: unraisable.append(report.exc_type))
     scheduler = make(clock=clock)
     scheduler.start()
     scheduler.submit(Bare(raiser(ValueError())))
     scheduler.submit(note := Note("after"))
     assert clock.advance(0) == 2
     assert note.to == ["after"]
+    assert unraisable == [SystemExit]
 
 
 class Holder:
@@ -1416,27 +1381,34 @@ def test_fault_remove_of_unknown_keys_leaks_nothing(scheduler, clock, no_gc):
 
 
 @pytest.mark.parametrize("end", ["remove", "replace", "run", "fail"])
-def test_a_key_is_released_when_nothing_holds_it(scheduler, clock, no_gc, end):
-    references = []
+def test_a_key_is_released_when_nothing_holds_it(make, clock, no_gc, end):
+    references, errors = [], []
+    scheduler = make(on_error=lambda exc, command: errors.append(type(exc)), clock=clock)
+    scheduler.start()
+
+    class Failing(Command):
+        key = None
+
+        def __init__(self, key):
+            self.key = key
+
+        def execute(self, context):
+            raise ValueError
 
     def submit():
         key = Holder()
         references.append(weakref.ref(key))
-        scheduler.submit(Note("x", key=key) if end != "fail" else bare(key), 1)
+        scheduler.submit(Note("x", key=key) if end != "fail" else Failing(key), 1)
         if end == "remove":
             scheduler.remove(key)
         elif end == "replace":
             scheduler.submit(Note("y", key=key), 1)
             scheduler.remove(key)
 
-    def bare(key):
-        command = Bare(raiser(ValueError()))
-        command.key = key
-        return command
-
     submit()
-    clock.advance(1)
+    assert clock.advance(1) == (end in ("run", "fail"))
     assert references[0]() is None
+    assert errors == ([ValueError] if end == "fail" else [])
 
 
 def test_fault_cancelled_entries_do_not_stay_with_what_they_hold_until_their_time_comes(scheduler, clock, no_gc):

@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import WAIT, nothing, unchanged
+from support import WAIT, label, nothing, unchanged
 
 DELAYS = [3.0, 1.0, 2.0, 0.0, 1.0]
 
@@ -79,7 +79,7 @@ def test_any_source_of_delays_gives_one_timer_each_in_order(engine, clock, sourc
     assert runs == expected
 
 
-@pytest.mark.parametrize("delays", [[], (), array("d"), iter(()), memoryview(b"").cast("d"), range(0)], ids=repr)
+@pytest.mark.parametrize("delays", [[], (), array("d"), iter(()), memoryview(b"").cast("d"), range(0)], ids=label)
 @pytest.mark.parametrize("args", [None, [], (), iter(())], ids=["None", "list", "tuple", "iterator"])
 def test_no_delays_are_no_timers(engine, delays, args):
     with unchanged(engine):
@@ -128,20 +128,20 @@ def test_one_bad_delay_in_a_buffer_registers_none_and_is_named(engine, value, le
         engine.call_many(delays, nothing)
 
 
-@pytest.mark.parametrize("delays", ["123", "", b"123", b"", 5, 5.0, None, nothing, object()], ids=repr)
+@pytest.mark.parametrize("delays", ["123", "", b"123", b"", 5, 5.0, None, nothing, object()], ids=label)
 def test_what_is_no_series_of_numbers_is_refused_by_name(engine, delays):
     with unchanged(engine), pytest.raises(TypeError, match="^delays "):
         engine.call_many(delays, nothing)
 
 
-@pytest.mark.parametrize("args", [5, nothing, True], ids=repr)
+@pytest.mark.parametrize("args", [5, nothing, True], ids=label)
 def test_args_that_cannot_be_iterated_are_refused_by_name(engine, args):
     with unchanged(engine), pytest.raises(TypeError, match="args"):
         engine.call_many([1], nothing, args)
 
 
 @pytest.mark.parametrize("bad", [0, 1, 2])
-@pytest.mark.parametrize("value", [None, 5, [1], "x", {}], ids=repr)
+@pytest.mark.parametrize("value", [None, 5, [1], "x", {}], ids=label)
 def test_an_args_entry_that_is_no_tuple_registers_none_and_is_named(engine, bad, value):
     args = [(1,), (2,), (3,)]
     args[bad] = value

@@ -7,7 +7,7 @@ import threading
 from fractions import Fraction
 
 import pytest
-from support import HANDLES, TOMORROW, WAIT, nothing, unchanged, wait_until
+from support import HANDLES, TOMORROW, WAIT, label, nothing, unchanged, wait_until
 
 REGISTER_WITH_KEY = {
     "call_later": lambda engine, delay, callback, *args, key: engine.call_later(delay, callback, *args, key=key),
@@ -154,13 +154,13 @@ def test_an_ended_timer_takes_nothing_from_its_successor(engine, clock, register
 
 
 @registrations
-@pytest.mark.parametrize("key", [[], {}, set(), ([],), bytearray()], ids=repr)
+@pytest.mark.parametrize("key", [[], {}, set(), ([],), bytearray()], ids=label)
 def test_unhashable_keys_are_refused_by_name(engine, register, key):
     with unchanged(engine), pytest.raises(TypeError, match="key"):
         register(engine, 1, nothing, key=key)
 
 
-@pytest.mark.parametrize("key", [[], {}, ([],)], ids=repr)
+@pytest.mark.parametrize("key", [[], {}, ([],)], ids=label)
 def test_cancel_key_refuses_unhashable_keys_by_name(engine, key):
     with unchanged(engine), pytest.raises(TypeError, match="key"):
         engine.cancel_key(key)
@@ -178,7 +178,7 @@ def test_none_means_no_key(engine, register):
 @pytest.mark.parametrize(
     "key",
     ["k", "", 0, False, -1, 1.5, float("inf"), b"k", (), ("a", (1, 2)), frozenset({1}), Ellipsis, int, object(), 2**70],
-    ids=repr,
+    ids=label,
 )
 def test_everything_hashable_is_a_key(engine, register, key):
     register(engine, 1, nothing, key=key)

@@ -7,7 +7,7 @@ import threading
 import weakref
 
 import pytest
-from support import TOMORROW, WAIT, in_threads, nothing, pause, wait_until
+from support import TOMORROW, WAIT, in_threads, label, nothing, pause, wait_until
 
 
 def loops(name):
@@ -587,7 +587,7 @@ def test_a_keyboard_interrupt_elsewhere_is_an_error_like_any_other(make_engine, 
     assert given == [KeyboardInterrupt]
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit()], ids=repr)
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit()], ids=label)
 def test_no_other_error_leaves_run(make_engine, error):
     given = []
     engine = make_engine(on_error=lambda exc, handle: given.append(exc))

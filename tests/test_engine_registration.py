@@ -6,7 +6,7 @@ import functools
 import threading
 
 import pytest
-from support import HANDLES, REGISTRATIONS, TOMORROW, WAIT, nothing, unchanged
+from support import HANDLES, REGISTRATIONS, TOMORROW, WAIT, label, nothing, unchanged
 
 registrations = pytest.mark.parametrize("register", REGISTRATIONS.values(), ids=REGISTRATIONS)
 handles = pytest.mark.parametrize("register", HANDLES.values(), ids=HANDLES)
@@ -68,7 +68,7 @@ def callables():
 
 
 @registrations
-@pytest.mark.parametrize(("callback", "calls"), callables())
+@pytest.mark.parametrize(("callback", "calls"), list(callables()))
 def test_every_kind_of_callable_is_called(engine, clock, register, callback, calls):
     calls.clear()
     register(engine, 1, callback, "x")
@@ -96,7 +96,7 @@ def test_what_a_callback_returns_is_ignored(engine, clock, register):
 
 
 @registrations
-@pytest.mark.parametrize("callback", [None, 5, "fn", [], (nothing,)], ids=repr)
+@pytest.mark.parametrize("callback", [None, 5, "fn", [], (nothing,)], ids=label)
 def test_what_cannot_be_called_is_refused_at_registration(engine, register, callback):
     with unchanged(engine), pytest.raises(TypeError, match="callback"):
         register(engine, 1, callback)

@@ -70,9 +70,7 @@ def test_a_scheduled_command_is_a_dataclass_and_a_command():
     assert names == [("command", dataclasses.MISSING), ("repeat_interval_s", None), ("key_override", None)]
     note = Note("x")
     assert isinstance(ScheduledCommand(note), Command)
-    assert ScheduledCommand(note, 2.0, "k") == ScheduledCommand(
-        command=note, repeat_interval_s=2.0, key_override="k"
-    )
+    assert ScheduledCommand(note, 2.0, "k") == ScheduledCommand(command=note, repeat_interval_s=2.0, key_override="k")
 
 
 @pytest.mark.parametrize(
@@ -197,9 +195,7 @@ def test_a_registry_keeps_nothing_of_what_has_run():
 
 def test_a_queued_command_is_a_dataclass_ordered_by_time_then_sequence():
     assert [f.name for f in dataclasses.fields(QueuedCommand)] == ["run_at", "sequence", "token", "command"]
-    entries = [
-        QueuedCommand(run_at, sequence, object(), object()) for run_at in (1.0, 2.0) for sequence in (0, 1)
-    ]
+    entries = [QueuedCommand(run_at, sequence, object(), object()) for run_at in (1.0, 2.0) for sequence in (0, 1)]
     assert sorted([*entries[2:], *entries[:2]]) == entries
     assert QueuedCommand(1.0, 0, "a", "b") == QueuedCommand(1.0, 0, "c", "d")
     assert QueuedCommand(1.0, 0, "a", "b") < QueuedCommand(1.0, 1, "a", "b") < QueuedCommand(2.0, 0, "a", "b")

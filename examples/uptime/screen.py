@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from uptime.watch import Monitor, Service
 
-HEADER = f"{'service':<32} {'targets':>7} {'checks':>8} {'failed':>7} {'median':>9}  state"
+HEADER = f"{'service':<26} {'targets':>7} {'checks':>7} {'failed':>6} {'median':>8}  state"
 
 
 class Screen:
@@ -55,13 +55,13 @@ class Screen:
         state = "up"
         if service.down:
             outage = service.outages[-1]
-            since = outage.began - self._monitor.began
-            state = f"DOWN since {since:.1f} s: {outage.reason}"
+            state = f"DOWN since {outage.began - self._monitor.began:.1f} s"
             if len(service.down) < len(service.targets):
-                state = f"DOWN ({len(service.down)} of {len(service.targets)}) {state[5:]}"
+                state += f", {len(service.down)} of {len(service.targets)}"
+            state += f": {outage.reason}"
         return (
-            f"{service.name:<32} {len(service.targets):>7,} {service.checks:>8,} {service.failures:>7,} "
-            f"{milliseconds(service.seconds):>9}  {state}"
+            f"{service.name:<26} {len(service.targets):>7,} {service.checks:>7,} {service.failures:>6,} "
+            f"{milliseconds(service.seconds):>8}  {state}"
         )
 
     def _summary(self, since: float, done_then: int) -> list[str]:
@@ -71,10 +71,9 @@ class Screen:
         rate = (done - done_then) / max(now - since, 1e-9)
         late = stats.lateness
         return [
-            f"{now - began:.1f} s: {done:,} checks, {rate:,.0f} a second; {stats.running} in progress, "
-            f"{stats.ready} waiting, {stats.coalesced} skipped",
-            f"started late by {milliseconds(late.p50)} (p50), {milliseconds(late.p99)} (p99), "
-            f"{milliseconds(late.max)} (the latest)",
+            f"{now - began:.1f} s: {done:,} checks, {rate:,.0f} a second; "
+            f"{stats.running} in progress, {stats.ready} waiting, {stats.coalesced} skipped",
+            f"late by {milliseconds(late.p50)} (p50), {milliseconds(late.p99)} (p99), {milliseconds(late.max)} (max)",
         ]
 
     def _done(self) -> int:

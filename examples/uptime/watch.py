@@ -38,6 +38,7 @@ class Change(NamedTuple):
 
     at: float
     target: Target
+    up: bool
     reason: str
 
 
@@ -63,7 +64,7 @@ class Service:
     down: set[Target] = field(default_factory=set)
 
     def note(self, change: Change) -> None:
-        if change.target.up:
+        if change.up:
             self.down.discard(change.target)
         else:
             self.down.add(change.target)
@@ -145,7 +146,7 @@ class Monitor:
             target.failures += not outcome.up
             if outcome.up != target.up:
                 target.up = outcome.up
-                self._changes.put(Change(self.engine.time(), target, outcome.reason))
+                self._changes.put(Change(self.engine.time(), target, outcome.up, outcome.reason))
             target.checks += 1
         finally:
             # The timer stands at its next slot. One that lies beyond the end makes this check the last.

@@ -11,7 +11,6 @@ comes due before it has taken its lane is early, and armed again.
 
 from __future__ import annotations
 
-import logging
 from _thread import get_ident
 from collections import defaultdict
 from threading import RLock
@@ -19,7 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pysched import lifecycle
 from pysched._pure.dispatch import Engine
+from pysched._pure.timers import Timer
 from pysched.clock import delay_ns, interval_ns
+from pysched.reports import call_handler, log_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from pysched.clock import Clock
 
 __all__ = ["CommandScheduler"]
-
-_logger = logging.getLogger("pysched")
 
 
 class _Executable(Protocol):
@@ -56,13 +55,14 @@ class _Lane:
 class _Turn:
     """One coming run of a command. Each arming of a timer is a turn of its own."""
 
-    __slots__ = ("command", "early", "handle", "lane", "settled")
+    __slots__ = ("command", "early", "handle", "lane", "repeats", "settled")
 
     handle: TimerHandle
 
-    def __init__(self, command: _Executable, lane: _Lane | None) -> None:
+    def __init__(self, command: _Executable, lane: _Lane | None, repeats: bool) -> None:
         self.command = command
         self.lane = lane
+        self.repeats = repeats  # as far as was known when it was armed
         self.settled = lane is None  # has taken its lane
         self.early = False
 
@@ -119,10 +119,20 @@ class _Lanes:
                     return
 
 
-class _Loop(Engine):
-    """An engine that keeps its scheduler alive while its loop keeps it alive."""
+class _Engine(Engine):
+    """The engine of a CommandScheduler, which it keeps alive as long as the loop keeps it alive itself."""
 
-    owner: object = None
+    def __init__(self, core: _Core, max_workers: int, clock: Clock | None, name: str) -> None:
+        super().__init__(None if max_workers == 1 else max_workers, clock=clock, name=name)
+        self._loop.thread_suffix = "_t"
+        self._owner = core
+
+    def rename(self, name: str) -> None:
+        self._core.name = name
+
+    def call_anew(self, handle: TimerHandle, callback: Callable[..., object], *args: Any) -> TimerHandle:
+        """Call later what could not be done when it was due: it keeps its due time, so nothing passes it."""
+        return self._register(Timer(handle._timer.due_ns, callback, args))
 
 
 class _Core:
@@ -138,24 +148,21 @@ class _Core:
         self.scheduler = scheduler
         self.on_error = on_error
         self.lanes = _Lanes()
-        self.engine = _Loop(None if max_workers == 1 else max_workers, clock=clock, name=f"{scheduler.name}_t")
-        self.engine.owner = self
+        self.engine = _Engine(self, max_workers, clock, scheduler.name)
         self.running: dict[_Turn, int] = {}  # the thread of each command that runs
-        self.interrupted: list[_Turn] = []  # commands that ran in the parent while this process was forked off
-        lifecycle.register(self)
+        lifecycle.register(self)  # after the engine, so that a forked child finds that in order
 
     def start(self) -> None:
-        while self.interrupted:
-            self.finish(self.interrupted.pop())
+        self.engine.rename(self.scheduler.name)
         self.engine.start()
 
-    def submit(self, command: _Executable, delay_s: float, key: Hashable) -> None:
+    def submit(self, command: _Executable, delay_s: float, key: Hashable, repeats: bool) -> None:
         if key is None:
-            self.arm(command, delay_s)
+            self.arm(_Turn(command, None, repeats), delay_s)
             return
         lane = self.lanes.pin(key)
         try:
-            self.arm(command, delay_s, lane)
+            self.arm(_Turn(command, lane, repeats), delay_s)
         finally:
             with self.lanes.lock:
                 lane.pins -= 1
@@ -171,60 +178,81 @@ class _Core:
             turn.handle.cancel()
         self.lanes.tidy(lane)
 
-    def arm(
-        self, command: _Executable, delay_s: float, lane: _Lane | None = None, after: _Turn | None = None
-    ) -> None:
-        """Arm a turn, which takes `lane` from its holder; if `after` is given, only from that one."""
-        turn = _Turn(command, lane)
-        turn.handle = self.engine.call_later(delay_s, self.due, turn)
+    def arm(self, turn: _Turn, delay_s: float | None, after: _Turn | None = None) -> None:
+        """Arm a turn, which takes its lane from whoever holds it; if `after` is given, only from that.
+
+        `delay_s` is None for what was due before, as `after`.
+        """
+        if delay_s is None and after is not None:
+            turn.handle = self.engine.call_anew(after.handle, self.due, turn)
+        else:
+            turn.handle = self.engine.call_later(delay_s or 0, self.due, turn)
+        lane = turn.lane
         if lane is None:
             return
         with self.lanes.lock:
             loser = lane.holder
-            if after is not None and loser is not after:
-                loser = turn
-            else:
+            if after is None or loser is after:
                 lane.holder, lane.held_back = turn, False
                 turn.settled = True
+            else:
+                loser = turn
         if loser is not None:
             loser.handle.cancel()
         if turn.early and loser is not turn:
-            self.arm(command, 0, lane, turn)
+            self.arm_again(turn)
+
+    def arm_again(self, turn: _Turn) -> None:
+        """Arm anew what came due and could not run."""
+        self.arm(_Turn(turn.command, turn.lane, turn.repeats), None, turn)
 
     def due(self, turn: _Turn) -> None:
         """The engine's callback."""
+        if self.may_run(turn):
+            self.running[turn] = get_ident()
+            interval_s = self.run(turn.command)
+            del self.running[turn]
+            self.finish(turn, interval_s)
+
+    def may_run(self, turn: _Turn) -> bool:
+        """Take the lane, if this is its holder's time and no other command of the key runs."""
         lane = turn.lane
-        if lane is not None:
-            with self.lanes.lock:
-                if not turn.settled:
-                    turn.early = True
-                    return
-                if lane.holder is not turn:
-                    return
-                if lane.running:
-                    lane.held_back = True
-                    return
-                lane.running = True
-        self.running[turn] = get_ident()
+        if lane is None:
+            return True
+        with self.lanes.lock:
+            if not turn.settled:
+                turn.early = True
+                return False
+            if lane.holder is not turn:
+                return False
+            if lane.running:
+                lane.held_back = True
+                return False
+            lane.running = True
+            return True
+
+    def run(self, command: _Executable) -> float | None:
+        """Run a command; returns in how many seconds it is to run again. Never raises."""
         context = None
         try:
             context = self.scheduler.context
-            turn.command.execute(context)
+            command.execute(context)
         except BaseException as exc:
-            self.report(exc, turn.command, context)
-        del self.running[turn]
-        self.finish(turn)
+            self.report(exc, command, context)
+        try:
+            return _repeat_interval(command)
+        except BaseException as exc:
+            self.report(exc, command, context)
+            return None
 
-    def finish(self, turn: _Turn) -> None:
-        """After a run: the command's next turn, if it repeats, and the lane's next one, if it waits."""
-        command, lane = turn.command, turn.lane
-        if lane is None or lane.holder is turn:
+    def finish(self, turn: _Turn, interval_s: float | None) -> None:
+        """After a run: the command's next turn, if it repeats, and the lane's next one, if that waits."""
+        if interval_s is not None:
             try:
-                interval_s = _repeat_interval(command)
-                if interval_s is not None:
-                    self.arm(command, interval_s, lane, turn)
-            except BaseException as exc:
-                self.report(exc, command, self.scheduler.context)
+                self.arm(_Turn(turn.command, turn.lane, True), interval_s, turn)
+            except BaseException as exc:  # no room for a timer, or a clock that fails
+                log_error(f"{self.scheduler.name}: a command cannot be repeated", exc)
+        lane = turn.lane
         if lane is None:
             return
         with self.lanes.lock:
@@ -234,28 +262,23 @@ class _Core:
             waiting = lane.holder if lane.held_back else None
             lane.held_back = False
         if waiting is not None:
-            self.arm(waiting.command, 0, lane, waiting)
+            self.arm_again(waiting)
         self.lanes.tidy(lane)
 
     def report(self, exc: BaseException, command: _Executable, context: Any) -> None:
         """Hand an error to whom it concerns. Never raises."""
+        if self.on_error is not None:
+            call_handler(self.on_error, exc, command)
+            return
+        message = f"{self.scheduler.name}: a command raised an exception"
+        if context is None:
+            log_error(message, exc)
+            return
         try:
-            if self.on_error is not None:
-                self.on_error(exc, command)
-            elif context is not None:
-                context.last_error = exc
-            else:
-                _logger.error("error in %s", type(command).__name__, exc_info=exc)
+            context.last_error = exc
         except BaseException as failure:
-            try:
-                _logger.error(
-                    "error handler failed on %s in %s",
-                    type(exc).__name__,
-                    type(command).__name__,
-                    exc_info=failure,
-                )
-            except BaseException:
-                pass  # a logging handler that raises
+            log_error(message, exc)
+            log_error(f"{self.scheduler.name}: the context does not take a last_error", failure)
 
     def check(self) -> None:
         """Assert every invariant. For tests, while nobody else uses the scheduler."""
@@ -277,10 +300,12 @@ class _Core:
         self.lanes.lock.release()
 
     def _after_fork_in_child(self) -> None:
+        """Commands that ran on other threads run nowhere now; those that repeat are due again."""
         self.lanes.lock = RLock()
-        mine = get_ident()
-        self.interrupted += [turn for turn, thread in self.running.items() if thread != mine]
-        self.running = {turn: thread for turn, thread in self.running.items() if thread == mine}
+        for turn, thread in list(self.running.items()):
+            if thread != get_ident():
+                del self.running[turn]
+                self.finish(turn, 0 if turn.repeats else None)
 
     def _at_exit(self) -> None:
         """The engine takes part itself."""
@@ -322,8 +347,6 @@ class CommandScheduler:
     ) -> None:
         if on_error is not None and not callable(on_error):
             raise TypeError(f"on_error must be callable or None, not {type(on_error).__name__}")
-        if not isinstance(name, str):
-            raise TypeError(f"name must be a str, not {type(name).__name__}")
         if isinstance(max_workers, bool) or not isinstance(max_workers, int):
             raise TypeError(f"max_workers must be an int, not {type(max_workers).__name__}")
         if max_workers < 1:
@@ -362,8 +385,8 @@ class CommandScheduler:
         _check_command(command)
         delay_ns(delay_s, "delay_s")
         key = _attribute_or_none(command, "key")
-        _repeat_interval(command)
-        self.__core.submit(command, delay_s, key)
+        repeats = _repeat_interval(command) is not None
+        self.__core.submit(command, delay_s, key, repeats)
 
     def schedule(
         self,
@@ -412,9 +435,9 @@ def _check_command(command: object) -> None:
         raise TypeError(f"command must have a method execute(context), {type(command).__name__} has none")
 
 
-def _repeat_interval(command: _Executable) -> Any:
+def _repeat_interval(command: _Executable) -> float | None:
     """The command's `repeat_interval_s`, checked."""
-    interval_s = _attribute_or_none(command, "repeat_interval_s")
+    interval_s: float | None = _attribute_or_none(command, "repeat_interval_s")
     if interval_s is not None:
         interval_ns(interval_s, "repeat_interval_s")
     return interval_s

@@ -1,6 +1,6 @@
 """The core of an engine: what its public face, its handles, its loop and its workers share.
 
-Ground rules. `lock` guards `table`, the counters and the histogram, `Session.waiting` and the end of a
+Ground rules. `lock` guards `table`, the counters and the histogram, `Session.sleeps_until_ns` and the end of a
 session. It is held for a few assignments at a time (see `table`); no callback, no clock, no executor, no
 comparison of keys and no release of a user's reference happens under it. It is re-entrant because
 destructors and signal handlers come in on a thread that may hold it.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pysched import lifecycle
 from pysched._pure.lateness import LatenessHistogram
 from pysched._pure.table import TimerTable
+from pysched.clock import NEVER
 from pysched.errors import TimerLimitError
 from pysched.reports import call_handler, log_error
 from pysched.stats import EngineStats
@@ -37,7 +38,16 @@ class Session:
     as the session has not `ended`, which the loop decides under the lock. Nothing starts in either case.
     """
 
-    __slots__ = ("closed", "ended", "failure", "interruptible", "started_ns", "stopping", "waiting", "wake")
+    __slots__ = (
+        "closed",
+        "ended",
+        "failure",
+        "interruptible",
+        "sleeps_until_ns",
+        "started_ns",
+        "stopping",
+        "wake",
+    )
 
     def __init__(self, started_ns: int) -> None:
         self.started_ns = started_ns
@@ -46,7 +56,7 @@ class Session:
         self.closed = False  # has ended, and its own pool is shut down
         self.failure: BaseException | None = None  # an internal one, for the loop to raise
         self.interruptible = False  # callbacks run on the main thread, inside run()
-        self.waiting = False  # the loop sleeps, or is about to; a new head must wake it
+        self.sleeps_until_ns = -NEVER  # while the loop sleeps, or is about to: an earlier timer must wake it
         self.wake = WakeEvent()
 
     def stop(self) -> None:
@@ -61,21 +71,24 @@ class Session:
 
 
 class Core:
-    def __init__(
-        self, clock: Clock, name: str, on_error: Callable[[BaseException, Timer], object] | None
-    ) -> None:
+    def __init__(self, clock: Clock, name: str, on_error: Callable[[BaseException, Timer], object] | None) -> None:
         self.clock = clock
         self.name = name
         self.on_error = on_error
         self.lock = RLock()
         self.table = TimerTable()
         self.lateness = LatenessHistogram()
-        self.errors = 0
         self.wakeups = 0
-        self.dropped = 0
         self.waiters = Waiters()
         self.session: Session | None = None  # None: stopped
         self.insiders: set[int] = set()  # threads that are the loop, a drain, or advance a driving clock
+
+    def now(self) -> int:
+        """The clock; raises what it raises, and TypeError if it gives no int."""
+        now = self.clock.time_ns()
+        if not isinstance(now, int):
+            raise TypeError(f"clock.time_ns() must give an int, not {type(now).__name__}")
+        return now
 
     # -- timers -----------------------------------------------------------------------------------------
 
@@ -124,9 +137,10 @@ class Core:
             raise TimerLimitError(f"an engine holds at most {MAX_TIMERS} timers")
 
     def _wake_for(self, timer: Timer) -> None:
-        """Wake the loop if it sleeps for a later timer than this new one. Under the lock."""
+        """Wake the loop if it sleeps past this new timer. Under the lock."""
         session = self.session
-        if session is not None and session.waiting and self.table.is_head(timer):
+        if session is not None and timer.due_ns < session.sleeps_until_ns:
+            session.sleeps_until_ns = -NEVER
             session.wake.set()
 
     # -- runs -------------------------------------------------------------------------------------------
@@ -143,8 +157,9 @@ class Core:
     def start_due(self, session: Session, now_ns: int, thread: int) -> Run | None:
         """Start the earliest run that is due at or before `now_ns`, if there is one."""
         with self.lock:
-            if session.stopping or session.ended or not self.table.promote(now_ns):
+            if session.stopping or session.ended:
                 return None
+            self.table.promote(now_ns)
             return self.start_next(session, now_ns, thread)
 
     def execute(self, run: Run, session: Session) -> None:
@@ -162,25 +177,21 @@ class Core:
         try:
             callback(*args)
         except BaseException as error:
-            self.count_error()
+            run.failed = True
             if session.interruptible and isinstance(error, KeyboardInterrupt):
                 raise
             self.report(error, run.timer)
 
-    def end(self, run: Run) -> None:
-        """A run is over: its timer may run again, and who waits for that is told."""
+    def end(self, run: Run, dropped: bool = False) -> None:
+        """A run is over, or was `dropped` by an executor: its timer may run again, and who waits is told."""
         end_ns = None
         try:
             if run.timer.period_ns:
-                end_ns = self.clock.time_ns()
+                end_ns = self.now()
         finally:
             with self.lock:
-                self.table.end(run, end_ns)
+                self.table.end(run, end_ns, dropped)
             self.announce()
-
-    def count_error(self) -> None:
-        with self.lock:
-            self.errors += 1
 
     def report(self, error: BaseException, timer: Timer) -> None:
         """Hand an error of a callback to the user's handler, or log it. Never raises."""
@@ -226,7 +237,7 @@ class Core:
 
     def is_idle(self) -> bool:
         """Whether nothing is due, queued or running."""
-        now = self.clock.time_ns()
+        now = self.now()
         with self.lock:
             table = self.table
             due = table.first_due_ns()
@@ -240,12 +251,12 @@ class Core:
                 started=table.started,
                 cancelled=table.cancelled,
                 coalesced=table.coalesced,
-                errors=self.errors,
+                errors=table.errors,
                 wakeups=self.wakeups,
                 ready=len(table.ready),
                 running=len(table.runs),
                 pending=table.live,
-                dropped=self.dropped,
+                dropped=table.dropped,
                 abandoned=0,
                 lateness=self.lateness.snapshot(),
             )

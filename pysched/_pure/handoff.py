@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from pysched._pure.core import Core, Session
-    from pysched._pure.timers import Run, Taken
+    from pysched._pure.timers import Run, Taken, Timer
 
 __all__ = ["HandOff", "Inline", "OneByOne", "Pool"]
 
@@ -60,9 +60,7 @@ class Pool:
     by the lock of the core.
     """
 
-    def __init__(
-        self, core: Core, session: Session, executor: ThreadPoolExecutor, max_workers: int, own: bool
-    ) -> None:
+    def __init__(self, core: Core, session: Session, executor: ThreadPoolExecutor, max_workers: int, own: bool) -> None:
         self._core = core
         self._session = session
         self._executor = executor
@@ -82,13 +80,15 @@ class Pool:
             free = self._max_workers - self._busy
             wanted = min(len(table.ready), free) - (self._active - self._busy)
             self._active += max(0, wanted)
-        for submitted in range(wanted):
-            try:
+        submitted = 0
+        try:
+            while submitted < wanted:
                 self._submit()
-            except BaseException:
-                with core.lock:
-                    self._active -= wanted - submitted
-                raise
+                submitted += 1
+        except BaseException:
+            with core.lock:
+                self._active -= wanted - submitted
+            raise
         return more
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class Pool:
 
     def _run_one(self) -> bool:
         core = self._core
-        now = core.clock.time_ns()
+        now = core.now()
         with core.lock:
             run = core.start_next(self._session, now, get_ident())
             if run is None:
@@ -171,28 +171,32 @@ class OneByOne:
 
     def _done(self, run: Run, future: Future[object]) -> None:
         entered = self._core.enter()  # in on_error nobody may wait for this run
+        dropped = True
         try:
-            if future.cancelled():
-                with self._core.lock:
-                    self._core.dropped += 1
-                return
-            error = future.exception()
+            dropped = future.cancelled()
+            error = None if dropped else future.exception()
             if error is not None:
-                self._core.count_error()
+                run.failed = True
                 self._core.report(error, run.timer)
                 del error
         finally:
             self._core.leave(entered)
             try:
-                self._core.end(run)
+                self._core.end(run, dropped)
             except BaseException as failure:  # the clock's
                 self._session.fail(failure)
 
     def _revive(self, run: Run, taken: Taken) -> None:
         """The executor refused the run: it never started."""
-        core, key = self._core, taken[2]
+        core, (callback, args, key) = self._core, taken
+        bucket: tuple[Timer, ...] = ()
+        holder: Timer | None = None
         revived = False
         while not revived:
-            bucket, holder = core.table.find(key, run.timer.key_hash) if key is not None else ((), None)
+            if key is not None:
+                try:
+                    bucket, holder = core.table.find(key, run.timer.key_hash)
+                except BaseException:  # it can be compared no longer: the timer matters more than its key
+                    key, holder = None, None
             with core.lock:
-                revived = core.table.revive(run, taken, bucket, holder)
+                revived = core.table.revive(run, (callback, args, key), bucket, holder)

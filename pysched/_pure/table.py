@@ -49,6 +49,8 @@ class TimerTable:
         self.started = 0
         self.cancelled = 0
         self.coalesced = 0
+        self.errors = 0
+        self.dropped = 0
         self.ready: OrderedDict[int, Timer] = OrderedDict()  # order of the run -> its timer
         self.runs: dict[int, Run] = {}  # order of the run -> a callback in progress
         self._heap: list[Entry] = []
@@ -108,13 +110,15 @@ class TimerTable:
     def add_keyed(self, timer: Timer, bucket: Bucket, old: Timer | None) -> bool:
         """Register `timer` with its key, in place of `old`, which holds it; both as `find` gave them.
 
+        The key stays the object that it was, as in a dict.
         False, and nothing changed, if the bucket is another by now: find anew.
         """
         fresh = (*[other for other in bucket if other is not old], timer)
         timer.order = next(self._orders)
         entry = (timer.due_ns, timer.order, timer)
         key_hash = timer.key_hash
-        if (self._buckets[key_hash] if key_hash in self._buckets else NO_TIMERS) is not bucket:
+        # Not `get`: a call would let others in.
+        if (self._buckets[key_hash] if key_hash in self._buckets else NO_TIMERS) is not bucket:  # noqa: SIM401
             return False
         # straight:
         if old is not None:  # live, since it is in the bucket
@@ -127,6 +131,7 @@ class TimerTable:
             if old.queued:
                 old.queued = False
                 del self.ready[old.run_order]
+            timer.key = old.key
         self._buckets[key_hash] = fresh
         timer.armed = True
         self.live += 1
@@ -140,7 +145,8 @@ class TimerTable:
         """End a timer before its next run; False if there is none to come."""
         while timer.live:
             bucket, rest = self._without(timer)
-            if not timer.live or (timer.key is not None and self._buckets[timer.key_hash] is not bucket):
+            ended = not timer.live  # a destructor may have cancelled it
+            if ended or (timer.key is not None and self._buckets[timer.key_hash] is not bucket):
                 continue
             # straight:
             timer.live = False
@@ -220,14 +226,12 @@ class TimerTable:
                 slot += behind * period
                 runs = True
         next_due = min(slot + period if runs else slot, NEVER)
-        passed = max(0, passed - timer.coalesced_ahead)
         order = next(self._orders)
         armed = (next_due, order, timer)
         if self._edits != edits or self._heap[0] is not entry or not timer.armed:
             return False
         # straight:
         self.coalesced += passed
-        timer.coalesced_ahead = 0
         if runs:
             timer.queued = True
             timer.run_due_ns = slot
@@ -273,11 +277,14 @@ class TimerTable:
             return run
         return None
 
-    def end(self, run: Run, end_ns: int | None) -> None:
-        """A run has ended, at `end_ns` if that could be told. Nothing happens twice."""
+    def end(self, run: Run, end_ns: int | None, dropped: bool = False) -> None:
+        """A run has ended, at `end_ns` if that could be told, or was `dropped` unstarted. Never counts twice."""
         timer = run.timer
         # straight:
         if run.order in self.runs:
+            self.errors += run.failed
+            self.started -= dropped
+            self.dropped += dropped
             if timer.period_ns:
                 timer.running = False
                 if end_ns is not None:
@@ -285,13 +292,17 @@ class TimerTable:
             del self.runs[run.order]
 
     def put_back(self) -> None:
-        """Return every queued run to the heap, with its old due time and order."""
+        """Return every queued run to the heap, with its old due time and order.
+
+        The grid of a periodic timer then counts on from that slot, and so do the slots that were coalesced
+        behind it.
+        """
         while self.ready:
             timer = self._first_ready()
             if timer is None:
                 continue
             entry = (timer.run_due_ns, timer.run_order, timer)
-            ahead = _slots_between(timer.run_due_ns, timer.due_ns, timer.period_ns)
+            behind = _slots_between(timer.run_due_ns, timer.due_ns, timer.period_ns)
             if not timer.queued or timer.run_order != entry[1]:
                 continue
             # straight:
@@ -302,7 +313,7 @@ class TimerTable:
             timer.armed = True
             timer.due_ns = timer.run_due_ns
             timer.order = timer.run_order
-            timer.coalesced_ahead = ahead
+            self.coalesced -= behind
             self._edits += 1
             heappush(self._heap, entry)
         self._bound_stale()
@@ -317,10 +328,10 @@ class TimerTable:
         callback, args, key = taken
         fresh = (*bucket, timer)
         entry = (run.due_ns, run.order, timer)
-        ahead = _slots_between(run.due_ns, timer.due_ns, timer.period_ns)
+        behind = _slots_between(run.due_ns, timer.due_ns, timer.period_ns)
         key_hash = timer.key_hash
-        if key is not None:
-            if (self._buckets[key_hash] if key_hash in self._buckets else NO_TIMERS) is not bucket:
+        if key is not None:  # noqa: SIM102
+            if (self._buckets[key_hash] if key_hash in self._buckets else NO_TIMERS) is not bucket:  # noqa: SIM401
                 return False
         # straight:
         self.started -= 1
@@ -339,7 +350,7 @@ class TimerTable:
             return True
         else:
             self._stale += 1
-            timer.coalesced_ahead = ahead
+            self.coalesced -= behind
         timer.armed = True
         timer.due_ns = run.due_ns
         timer.order = run.order

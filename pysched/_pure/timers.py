@@ -26,7 +26,6 @@ class Timer:
         "armed",
         "busy_until_ns",  # periodic: when its last run ended
         "callback",
-        "coalesced_ahead",  # periodic: slots after due_ns that are counted as coalesced already
         "due_ns",
         "key",
         "key_hash",
@@ -46,6 +45,7 @@ class Timer:
         args: tuple[Any, ...],
         period_ns: int = 0,
         key: Hashable = None,
+        key_hash: int = 0,
     ) -> None:
         self.due_ns = due_ns
         self.order = -1
@@ -53,7 +53,7 @@ class Timer:
         self.args = args
         self.period_ns = period_ns
         self.key = key
-        self.key_hash = 0
+        self.key_hash = key_hash
         self.live = True
         self.armed = False
         self.queued = False
@@ -61,7 +61,6 @@ class Timer:
         self.run_due_ns = 0
         self.run_order = -1
         self.busy_until_ns = -NEVER
-        self.coalesced_ahead = 0
 
     def release(self) -> tuple[object, ...]:
         """Take out what the user gave; the caller drops it when the lock is free again."""
@@ -73,12 +72,13 @@ class Timer:
 class Run:
     """A callback that has started; it holds callback and arguments until they are taken."""
 
-    __slots__ = ("args", "callback", "due_ns", "key", "order", "thread", "timer")
+    __slots__ = ("args", "callback", "due_ns", "failed", "key", "order", "thread", "timer")
 
     def __init__(self, timer: Timer, thread: int) -> None:
         self.timer = timer
         self.due_ns = timer.run_due_ns
         self.order = timer.run_order
+        self.failed = False
         self.thread = thread  # where it runs; 0: wherever an executor likes
         self.callback = timer.callback
         self.args = timer.args

@@ -23,12 +23,12 @@ from pysched import (
     ScheduledCommand,
     SchedulerContext,
     SchedulerWorker,
+    SystemClock,
     TimedCommandQueue,
     TimerHandle,
     TimerLimitError,
 )
 from pysched.cancellation import CancellationRegistry
-from pysched.clock import SystemClock
 from pysched.testing import ManualClock
 
 version: str = pysched.__version__

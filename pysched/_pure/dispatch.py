@@ -1,0 +1,412 @@
+"""`Engine` and `TimerHandle`: the public face of the twin.
+
+Arguments are checked and converted here, before anything changes; what happens is in `core` (timers and
+their runs) and in `loop` (start, stop, the wait).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pysched import lifecycle
+from pysched._pure.core import Core
+from pysched._pure.invariants import check_table
+from pysched._pure.loop import Loop
+from pysched._pure.timers import Timer
+from pysched.clock import NEVER, SystemClock, delay_ns, instant_ns, interval_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from pysched.clock import Clock
+    from pysched.stats import EngineStats
+
+__all__ = ["Engine", "TimerHandle"]
+
+MAX_WORKERS = 2**20
+
+
+class TimerHandle:
+    """One timer of an engine, to cancel it or to ask for it. Handles of the same timer are equal.
+
+    It keeps neither the callback nor its arguments alive once the timer has ended. All methods may be called
+    from any thread, and after the timer has ended; all are O(1) but for `cancel`, which is so amortised.
+    """
+
+    __slots__ = ("__weakref__", "_cancelled", "_core", "_due_ns", "_timer")
+
+    def __init__(self, core: Core, timer: Timer) -> None:
+        self._core = core
+        self._timer = timer
+        self._due_ns = timer.due_ns
+        self._cancelled = False
+
+    def cancel(self) -> bool:
+        """Prevent what is still to come of this timer; True exactly if that was something.
+
+        Of a one-shot: True until its callback starts. Of a periodic timer: True the first time, also while
+        it runs; that run goes on.
+        """
+        if not self._core.cancel(self._timer):
+            return False
+        self._due_ns = self._timer.due_ns
+        self._cancelled = True
+        return True
+
+    def when(self) -> float:
+        """The next due time, in `Engine.time` seconds.
+
+        Of a timer that has ended: the one that was known when this handle was made or cancelled it.
+        """
+        due_ns = self._timer.due_ns
+        return (due_ns if self._timer.live else self._due_ns) / 1e9
+
+    def cancelled(self) -> bool:
+        """Whether `cancel` of this handle returned True."""
+        return self._cancelled
+
+    def done(self) -> bool:
+        """Whether nothing of this timer will start any more."""
+        return not self._timer.live
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TimerHandle):
+            return NotImplemented
+        return self._timer is other._timer
+
+    def __hash__(self) -> int:
+        return hash(self._timer)
+
+    def __repr__(self) -> str:
+        timer = self._timer
+        state = "pending" if timer.live else "cancelled" if self._cancelled else "done"
+        period = f" every {timer.period_ns / 1e9} s" if timer.period_ns else ""
+        return f"<TimerHandle {state}, due {self.when()}{period}>"
+
+
+class Engine:
+    """Calls functions at given times: once, or again and again on a grid.
+
+    Args:
+        executor: where callbacks run. None: on the loop's own thread, one at a time. An int >= 1: on that
+            many threads of the engine's own. A `ThreadPoolExecutor`: on its threads, in batches. Any other
+            object with a ``submit``: there, one submit a callback. A user's executor is never shut down.
+        clock: a `Clock`; None: the system's monotonic clock. On a ManualClock no thread is started, and
+            callbacks run inside its ``advance``.
+        name: the name of the loop's thread; the engine's own workers are ``{name}-worker_{i}``.
+        on_error: called as ``on_error(exc, handle)`` with what a callback raises, SystemExit and the like
+            included, on the thread that ran it. None: it is logged by the logger ``pysched``.
+
+    Raises:
+        TypeError, ValueError: an argument is none of these; the message names it.
+
+    Timers may be registered at any time; delays count from the call. Callbacks start in the order of (due,
+    submission) and never early. Delays and intervals are seconds; those beyond 292 years are accepted and
+    never come. What a callback returns is ignored. Every method may be called from any thread, from
+    callbacks and destructors. A started engine stays alive until it is stopped.
+    """
+
+    def __init__(
+        self,
+        executor: Any = None,
+        *,
+        clock: Clock | None = None,
+        name: str = "pysched",
+        on_error: Callable[[BaseException, TimerHandle], object] | None = None,
+    ) -> None:
+        _check_executor(executor)
+        if clock is None:
+            clock = SystemClock()
+        elif isinstance(clock, type) or not all(
+            callable(getattr(clock, method, None)) for method in ("time_ns", "wall_ns", "wait")
+        ):
+            raise TypeError(f"clock must have time_ns, wall_ns and wait, {_kind(clock)} has not")
+        if not isinstance(name, str):
+            raise TypeError(f"name must be a str, not {_kind(name)}")
+        if not name:
+            raise ValueError("name must not be empty")
+        if on_error is not None and not callable(on_error):
+            raise TypeError(f"on_error must be callable, not {_kind(on_error)}")
+        handler = None
+        if on_error is not None:
+
+            def handler(error: BaseException, timer: Timer) -> object:
+                return on_error(error, TimerHandle(core, timer))
+
+        core = self._core = Core(clock, name, handler)
+        self._loop = Loop(core, executor)
+        lifecycle.register(self)
+
+    # -- timers -----------------------------------------------------------------------------------------
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, key: Hashable = None
+    ) -> TimerHandle:
+        """Call ``callback(*args)`` in `delay` seconds (finite and >= 0).
+
+        key: anything hashable; a timer of the engine that has the same key is cancelled. It belongs to the
+            timer until the callback starts. None: no key.
+
+        Raises:
+            TypeError, ValueError: an argument is wrong; the message names it, and nothing has changed.
+            TimerLimitError: too many live timers.
+
+        O(log n).
+        """
+        delay_in_ns = delay_ns(delay, "delay")
+        _check_callback(callback)
+        key_hash = _hash_of(key)
+        now = self._core.now()
+        return self._register(Timer(min(now + delay_in_ns, NEVER), callback, args, 0, key, key_hash))
+
+    def call_at(self, when: float, callback: Callable[..., object], *args: Any, key: Hashable = None) -> TimerHandle:
+        """As `call_later`, at the time `when` of `time`, in seconds; one that is past is taken as now."""
+        when_ns = instant_ns(when, "when")
+        _check_callback(callback)
+        key_hash = _hash_of(key)
+        now = self._core.now()
+        return self._register(Timer(max(now, when_ns), callback, args, 0, key, key_hash))
+
+    def call_every(
+        self,
+        interval: float,
+        callback: Callable[..., object],
+        *args: Any,
+        delay: float | None = None,
+        key: Hashable = None,
+    ) -> TimerHandle:
+        """Call ``callback(*args)`` every `interval` seconds (finite and > 0), first in `delay` seconds.
+
+        delay: finite and >= 0; None: one interval.
+        key: as in `call_later`; it belongs to the timer until that is cancelled.
+
+        The slots are call time + delay + k * interval, whatever the callback or the machine do in between.
+        A timer never overlaps itself: a slot that comes due while it is queued or running is counted as
+        coalesced, not made up for. Of several slots that are due at once, before `start` for instance, only
+        the latest runs.
+
+        Raises as `call_later`. O(log n) for the call, and for each slot.
+        """
+        period_ns = interval_ns(interval, "interval")
+        _check_callback(callback)
+        delay_in_ns = period_ns if delay is None else delay_ns(delay, "delay")
+        key_hash = _hash_of(key)
+        now = self._core.now()
+        return self._register(Timer(min(now + delay_in_ns, NEVER), callback, args, period_ns, key, key_hash))
+
+    def call_many(
+        self,
+        delays: Iterable[float],
+        callback: Callable[..., object],
+        args: Iterable[tuple[Any, ...]] | None = None,
+    ) -> int:
+        """Call `callback` once for each of `delays`, in as many seconds from now; returns how many they are.
+
+        delays: an array of floats, or any iterable of numbers, each finite and >= 0.
+        args: the arguments of each call, a tuple for each delay; None: no arguments.
+
+        All or nothing: with an error nothing is registered. Raises as `call_later`, naming the element, and
+        ValueError if `args` and `delays` differ in length. O(k log n), without handles.
+        """
+        _check_callback(callback)
+        if isinstance(delays, (str, bytes, bytearray)):
+            raise TypeError(f"delays must be numbers of seconds, not {_kind(delays)}")
+        delays_in_ns = [delay_ns(delay, f"delays[{i}]") for i, delay in enumerate(_items(delays, "delays"))]
+        tuples: list[tuple[Any, ...]] = [()] * len(delays_in_ns)
+        if args is not None:
+            tuples = list(_items(args, "args"))
+            for i, arguments in enumerate(tuples):
+                if not isinstance(arguments, tuple):
+                    raise TypeError(f"args[{i}] must be a tuple, not {_kind(arguments)}")
+            if len(tuples) != len(delays_in_ns):
+                raise ValueError(f"args must be as many as delays, got {len(tuples)} for {len(delays_in_ns)} delays")
+        now = self._core.now()
+        timers = [
+            Timer(min(now + delay_in_ns, NEVER), callback, arguments)
+            for delay_in_ns, arguments in zip(delays_in_ns, tuples, strict=True)
+        ]
+        self._core.register_many(timers)
+        return len(timers)
+
+    def cancel_key(self, key: Hashable) -> bool:
+        """`TimerHandle.cancel` of the timer that has `key`; False if there is none. O(1) amortised.
+
+        Raises:
+            TypeError: `key` is not hashable.
+        """
+        key_hash = _hash_of(key)
+        if key is None:
+            return False
+        while True:
+            _, timer = self._core.table.find(key, key_hash)
+            if timer is None:
+                return False
+            if self._core.cancel(timer):
+                return True
+            # It ended while keys were compared; the key may have gone to another timer.
+
+    def _register(self, timer: Timer) -> TimerHandle:
+        handle = TimerHandle(self._core, timer)
+        self._core.register(timer)
+        return handle
+
+    # -- life -------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to run what is due, on a daemon thread; nothing happens if the engine runs already.
+
+        After a `stop` that has not ended because of a callback that still runs on the loop's thread, the old
+        loop goes on when that returns, and a warning is logged: there are never two.
+
+        Raises:
+            RuntimeError: the executor was made before a fork; or the interpreter is ending.
+        """
+        self._loop.start(self)
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Start nothing any more, and wait for the callbacks in progress, at most `timeout` seconds.
+
+        Returns whether nothing is left running. What was due and had not started keeps its place, and
+        `start` goes on with it. From inside a callback, or on the thread of `run`, it does not wait; the
+        caller's own callback does not count. In a signal handler it takes no lock and is always safe.
+
+        timeout: finite and >= 0; None: without limit.
+        """
+        return self._loop.stop(self, _timeout_s(timeout))
+
+    def run(self) -> None:
+        """Be the loop, on this thread, until `stop` is called.
+
+        Without an executor callbacks run on this thread as well. Ctrl-C ends it at once, also inside a
+        callback, if this is the main thread.
+
+        Raises:
+            RuntimeError: the engine is not stopped, its clock is a driving one, or as `start`.
+            Exception: what the clock or the executor raised, if the engine could not go on because of it.
+        """
+        self._loop.run()
+
+    def wait_idle(self, timeout: float | None = None) -> bool:
+        """Wait until nothing is due, queued or running; timers of the future do not count.
+
+        Returns whether that came about within `timeout` seconds (finite and >= 0; None: without limit). On a
+        driving clock it answers at once.
+
+        Raises:
+            RuntimeError: inside a callback of this engine.
+        """
+        return self._loop.wait_idle(_timeout_s(timeout))
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    # -- views ------------------------------------------------------------------------------------------
+
+    def time(self) -> float:
+        """The engine's clock, in monotonic seconds."""
+        return self._core.now() / 1e9
+
+    @property
+    def running(self) -> bool:
+        """Whether the engine is started and not stopped."""
+        session = self._core.session
+        return session is not None and not session.stopping
+
+    def __len__(self) -> int:
+        """Timers that may still start; a periodic one counts once."""
+        return self._core.table.live
+
+    def __bool__(self) -> bool:
+        """True; an engine without timers is an engine."""
+        return True
+
+    def next_deadline(self) -> float | None:
+        """When the earliest timer is due, in `time` seconds; None if there is none. Amortised O(log n)."""
+        with self._core.lock:
+            due_ns = self._core.table.first_due_ns()
+        return None if due_ns is None else due_ns / 1e9
+
+    def stats(self) -> EngineStats:
+        """A snapshot of the counters. O(1)."""
+        return self._core.stats()
+
+    def __repr__(self) -> str:
+        state = "running" if self.running else "stopped"
+        return f"<{type(self).__name__} {self._core.name!r} {state}, {len(self)} timers>"
+
+    def _check(self) -> None:
+        """Assert every invariant. For tests. O(n)."""
+        with self._core.lock:
+            check_table(self._core.table)
+
+    # -- what the clock and the interpreter call --------------------------------------------------------
+
+    def _next_due_ns(self) -> int | None:
+        with self._core.lock:
+            return self._core.table.first_due_ns()
+
+    def _run_next(self, now_ns: int) -> bool:
+        return self._loop.run_next(now_ns)
+
+    def _at_exit(self) -> None:
+        self._loop.at_exit()
+
+    def _before_fork(self) -> None:
+        self._core.lock.acquire()
+
+    def _after_fork_in_parent(self) -> None:
+        self._core.lock.release()
+
+    def _after_fork_in_child(self) -> None:
+        self._loop.after_fork_in_child(self)
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+def _check_callback(callback: object) -> None:
+    if not callable(callback):
+        raise TypeError(f"callback must be callable, not {_kind(callback)}")
+
+
+def _check_executor(executor: object) -> None:
+    if executor is None:
+        return
+    if isinstance(executor, int) and not isinstance(executor, bool):
+        if not 1 <= executor <= MAX_WORKERS:
+            raise ValueError(f"executor, as a number of threads, must be from 1 to {MAX_WORKERS}, got {executor}")
+    elif isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
+        raise TypeError(f"executor must be None, a number of threads or an Executor, not {_kind(executor)}")
+
+
+def _hash_of(key: Hashable) -> int:
+    """Runs foreign code, and passes on what it raises."""
+    try:
+        return hash(key)
+    except TypeError as error:
+        raise TypeError(f"key must be hashable, {_kind(key)} is not") from error
+
+
+def _items(values: Iterable[Any], name: str) -> list[Any]:
+    try:
+        iterator = iter(values)
+    except TypeError:
+        raise TypeError(f"{name} must be iterable, not {_kind(values)}") from None
+    return list(iterator)
+
+
+def _timeout_s(timeout: float | None) -> float | None:
+    return None if timeout is None else delay_ns(timeout, "timeout") / 1e9

@@ -1,0 +1,305 @@
+"""The life of an engine: start, stop, the loop and its waits, exit and fork.
+
+The loop is three steps over and over: pass on what is due, find the next deadline, wait for it. It waits
+with nothing held and wakes for three reasons: the deadline, a new head, a stop. Who brings one of the
+latter about sets `Session.wake`, which stays set until the loop has cleared it and looked at everything
+anew, so nothing is missed in between.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from _thread import RLock, get_ident
+from typing import TYPE_CHECKING, Any
+
+from pysched import lifecycle
+from pysched._pure.core import Session
+from pysched._pure.handoff import Inline, OneByOne, Pool
+from pysched.clock import NEVER, DrivingClock, SystemClock
+from pysched.reports import log_error, logger
+from pysched.waiting import Waiters
+
+if TYPE_CHECKING:
+    from pysched._pure.core import Core
+    from pysched._pure.handoff import HandOff
+    from pysched.clock import Driven
+
+__all__ = ["Loop"]
+
+
+class Loop:
+    """Starts and stops sessions of one engine; `executor` is as `Engine` takes it, and checked."""
+
+    thread_suffix = ""  # the thread's name is that of the engine, and this
+
+    def __init__(self, core: Core, executor: Any) -> None:
+        self._core = core
+        self._executor = executor
+        self._executor_lost = False  # it belongs to the parent of this forked child
+        self._driver = core.clock if isinstance(core.clock, DrivingClock) else None
+        self._age = self._driver.enlist() if self._driver is not None else 0
+        self._thread: threading.Thread | None = None  # that of the latest session
+
+    # -- start ------------------------------------------------------------------------------------------
+
+    def start(self, engine: Driven) -> None:
+        """Begin a session, whose thread (or driving clock) keeps `engine` alive; or take a stop back."""
+        self._check_startable()
+        started_ns = self._core.now()
+        session = self._begin(started_ns)
+        if session is None:
+            return
+        hand_off: HandOff | None = None
+        try:
+            if self._driver is not None:
+                self._driver.attach(self._age, engine)
+                return
+            hand_off = self._make_hand_off(session)
+            thread = threading.Thread(
+                target=self._serve,
+                args=(engine, session, hand_off),
+                name=self._core.name + self.thread_suffix,
+                daemon=True,
+            )
+            self._thread = thread
+            thread.start()
+        except BaseException:
+            self._close(session, hand_off, forced=True)
+            raise
+
+    def run(self) -> None:
+        """Be the loop, on this thread."""
+        if self._driver is not None:
+            raise RuntimeError("run() waits, but this engine's clock moves by advance()")
+        self._check_startable()
+        core = self._core
+        started_ns = core.now()
+        session = self._begin(started_ns, resume=False)
+        if session is None:
+            raise RuntimeError("run() needs a stopped engine")
+        hand_off: HandOff | None = None
+        entered = core.enter()
+        try:
+            session.interruptible = self._executor is None and threading.current_thread() is threading.main_thread()
+            hand_off = self._make_hand_off(session)
+            self._loop(session, hand_off)
+        except Exception as failure:
+            self._shut(session, hand_off)
+            self._log_failure(failure)
+            raise
+        finally:
+            self._shut(session, hand_off)
+            core.leave(entered)
+
+    def _check_startable(self) -> None:
+        if self._executor_lost:
+            raise RuntimeError("the executor was made before the fork, and its threads stayed in the parent")
+        if self._driver is None:
+            lifecycle.arm()
+            if lifecycle.exiting():
+                raise RuntimeError("an engine cannot be started while the interpreter ends")
+
+    def _begin(self, started_ns: int, resume: bool = True) -> Session | None:
+        """A new session, if there is none; else None. `resume`: take a stop back that is under way."""
+        core = self._core
+        session = Session(started_ns)
+        with core.lock:
+            current = core.session
+            if current is None:
+                core.session = session
+                return session
+            resumed = resume and current.stopping and current.failure is None
+            if resumed:
+                current.stopping = False
+        if resumed:
+            current.wake.set()
+            core.waiters.notify()
+            logger().warning(
+                "%s: start() before stop() was through: the old loop goes on when its callback returns",
+                core.name,
+            )
+        return None
+
+    def _make_hand_off(self, session: Session) -> HandOff:
+        core, executor = self._core, self._executor
+        if executor is None:
+            return Inline(core, session)
+        if isinstance(executor, int):
+            from concurrent.futures import ThreadPoolExecutor
+
+            own = ThreadPoolExecutor(executor, thread_name_prefix=f"{core.name}-worker")
+            return Pool(core, session, own, executor, own=True)
+        workers = pool_size(executor)
+        if workers is not None:
+            return Pool(core, session, executor, workers, own=False)
+        return OneByOne(core, session, executor)
+
+    # -- the loop ---------------------------------------------------------------------------------------
+
+    def _serve(self, engine: Driven, session: Session, hand_off: HandOff) -> None:  # noqa: ARG002
+        """The loop's thread; its frame keeps the engine alive."""
+        entered = self._core.enter()
+        try:
+            self._loop(session, hand_off)
+        except BaseException as failure:
+            self._close(session, hand_off, forced=True)
+            self._log_failure(failure)
+        finally:
+            self._core.leave(entered)
+
+    def _loop(self, session: Session, hand_off: HandOff) -> None:
+        """Until the session is closed. Raises what the clock or the executor raises."""
+        core = self._core
+        while True:
+            session.wake.clear()
+            if session.failure is not None:
+                failure, session.failure = session.failure, None
+                raise failure
+            if session.stopping:
+                if self._close(session, hand_off):
+                    return
+            elif not hand_off.pass_on(core.now()):
+                self._wait(session)
+
+    def _wait(self, session: Session) -> None:
+        """Sleep until the next deadline, if it has not come yet, or until woken."""
+        core = self._core
+        now = core.now()
+        with core.lock:
+            head = core.table.head()
+            due = NEVER if head is None else head[0]
+            if session.stopping or due <= now:
+                return
+            session.sleeps_until_ns = due
+        core.announce()  # slots that were only coalesced are no longer due
+        timeout = None if due == NEVER else min((due - now) / 1e9, threading.TIMEOUT_MAX)
+        try:
+            if type(core.clock) is SystemClock:
+                session.wake.wait(timeout)
+            else:
+                core.clock.wait(session.wake, timeout)
+        finally:
+            session.sleeps_until_ns = -NEVER
+            core.wakeups += 1
+
+    def _close(self, session: Session, hand_off: HandOff | None, forced: bool = False) -> bool:
+        """End a session, unless a start has taken the stop back; a `forced` end cannot be. Idempotent."""
+        core = self._core
+        with core.lock:
+            if not forced and not session.stopping:
+                return False
+            session.stopping = True
+            session.ended = True
+            if core.session is session:
+                core.table.put_back()
+                core.session = None
+        if hand_off is not None and not session.closed:
+            hand_off.close()
+        session.closed = True
+        core.waiters.notify()
+        return True
+
+    def _shut(self, session: Session, hand_off: HandOff | None) -> None:
+        """End the session of ``run``, however often Ctrl-C comes meanwhile."""
+        interrupted = False
+        while not session.closed:
+            try:
+                self._close(session, hand_off, forced=True)
+            except KeyboardInterrupt:  # noqa: PERF203
+                interrupted = True
+        # Ctrl-C may have come between the start of a callback and its first instruction, or at its end.
+        core, thread = self._core, get_ident()
+        with core.lock:
+            for run in list(core.table.runs.values()):
+                if run.thread == thread:
+                    core.table.end(run, None)
+        if interrupted:
+            raise KeyboardInterrupt
+
+    def _log_failure(self, failure: BaseException) -> None:
+        if not lifecycle.exiting():
+            log_error(f"{self._core.name}: the engine has stopped, because it cannot go on", failure)
+
+    # -- stop and wait ----------------------------------------------------------------------------------
+
+    def stop(self, engine: Driven, timeout_s: float | None) -> bool:
+        core = self._core
+        session, thread = core.session, self._thread
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        if session is not None:
+            session.stop()
+            if self._driver is not None:
+                self._close(session, None)
+                self._driver.detach(engine)
+        if core.must_not_wait():
+            with core.lock:  # a worker that saw no mark has by now counted its run as started
+                return core.others_running() == 0
+
+        def is_over() -> bool:
+            if session is not None and not session.closed:
+                return not session.stopping  # a start took the stop back
+            return not core.table.runs or core.session is not None
+
+        if core.waiters.wait_for(is_over, timeout_s) and (session is None or session.closed):
+            self._join(thread, deadline)
+        return core.session is None and not core.table.runs
+
+    def _join(self, thread: threading.Thread | None, deadline: float | None) -> None:
+        """Wait for the last instructions of a loop's thread, so that nobody sees it after ``stop``."""
+        if thread is not None and thread.is_alive() and thread is not threading.current_thread():
+            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+
+    def wait_idle(self, timeout_s: float | None) -> bool:
+        core = self._core
+        if core.must_not_wait():
+            raise RuntimeError("wait_idle() inside a callback of the engine would wait for itself")
+        if self._driver is not None:
+            return core.is_idle()
+        return core.waiters.wait_for(core.is_idle, timeout_s)
+
+    def run_next(self, now_ns: int) -> bool:
+        """What a driving clock calls: run the one earliest callback that is due."""
+        core = self._core
+        session = core.session
+        if session is None:
+            return False
+        entered = core.enter()
+        try:
+            return Inline(core, session).pass_on(now_ns)
+        finally:
+            core.leave(entered)
+
+    # -- exit and fork ----------------------------------------------------------------------------------
+
+    def at_exit(self) -> None:
+        session = self._core.session
+        if session is not None:
+            session.stop()
+
+    def after_fork_in_child(self, engine: Driven) -> None:
+        """Be stopped: the threads are gone, and with them what ran on them."""
+        core = self._core
+        core.lock = RLock()
+        session, core.session = core.session, None
+        if session is not None:
+            # If this very thread is in a callback, its loop finds the session closed and touches nothing.
+            session.stopping = session.ended = session.closed = True
+        core.table.forget_runs()
+        core.table.put_back()
+        core.insiders = set()
+        core.waiters = Waiters()
+        self._executor_lost = self._executor is not None and not isinstance(self._executor, int)
+        if self._driver is not None:
+            self._driver.detach(engine)
+
+
+def pool_size(executor: object) -> int | None:
+    """The number of threads of a ThreadPoolExecutor; None for anything else."""
+    import sys
+
+    module = sys.modules.get("concurrent.futures.thread")
+    if module is None or not isinstance(executor, module.ThreadPoolExecutor):
+        return None
+    size = getattr(executor, "_max_workers", None)
+    return size if isinstance(size, int) else None

@@ -1,0 +1,28 @@
+"""Chooses the engine: the compiled one, or its twin in plain Python.
+
+The environment variable ``PYSCHED_ENGINE`` is read once, at import: ``native`` (the default) or ``pure``.
+A compiled engine that cannot be imported raises its own error; it is never silently replaced.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Literal
+
+__all__ = ["CommandScheduler", "Engine", "TimerHandle", "engine_name"]
+
+_choice = os.environ.get("PYSCHED_ENGINE", "native")
+
+engine_name: Literal["native", "pure"]
+"""Which engine this process uses."""
+
+if TYPE_CHECKING or _choice == "native":
+    from pysched._engine import CommandScheduler, Engine, TimerHandle
+
+    engine_name = "native"
+elif _choice == "pure":
+    from pysched._pure import CommandScheduler, Engine, TimerHandle
+
+    engine_name = "pure"
+else:
+    raise ValueError(f"PYSCHED_ENGINE must be native or pure, got {_choice!r}")
