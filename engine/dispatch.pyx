@@ -153,15 +153,14 @@ cdef int run_loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signa
                 hand_over(self, pool, epoch)
 
 
-cdef int end_loop(Dispatcher self, object pool) except -1:
-    """Makes the core a stopped one, whatever ended the loop, and lets go of a pool of our own."""
+cdef int abort(Dispatcher self, object pool, uint32_t epoch) except -1:
+    """Makes the core a stopped one if the loop of this start has not left by itself; lets go of a pool of our own."""
     cdef Core *core = self.c
     lock(&core.mutex)
-    if core.looping:                     # an exception came out of the loop, or this is a child of a fork in a callback
+    if core.epoch == epoch and core.phase != STOPPED:
         leave_loop(core)
     unlock(&core.mutex)
-    if pool is not None and self.executor is None:
-        pool.shutdown(wait=False)
+    close_pool(self, pool)
     core_notify(core)
     return 0
 
@@ -170,7 +169,6 @@ cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) 
     """Everything that the thread of a loop does, from its first line to its last."""
     cdef Core *core = self.c
     cdef Runner runner
-    cdef uint32_t forks = core.forks
     cdef long slack = sleep_slack(1)
     core_hold(core)
     lock(&core.mutex)
@@ -178,24 +176,40 @@ cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) 
     unlock(&core.mutex)
     try:
         run_loop(self, pool, epoch, signals)
+    except BaseException as error:
+        abort(self, pool, epoch)
+        if not (lifecycle.exiting() or (signals is not None and is_interrupt(error))):
+            log_error(f"{self.name}: the loop has ended", error)
+        raise
     finally:
         sleep_slack(slack)
         lock(&core.mutex)
         runner_leave(core, &runner)
         unlock(&core.mutex)
-        if core.forks == forks:
-            end_loop(self, pool)
         core_release(core)
+    # Here the phase is STOPPED, and another thread may have started the engine anew already.
+    close_pool(self, pool)
+    core_notify(core)
+    return 0
+
+
+cdef bint is_interrupt(object error) noexcept:
+    """Whether `run()` ends with this because somebody wanted it to, and not because of a fault of the loop."""
+    return isinstance(error, (KeyboardInterrupt, SystemExit))
+
+
+cdef int close_pool(Dispatcher self, object pool) except -1:
+    if pool is not None and self.executor is None:
+        pool.shutdown(wait=False)
     return 0
 
 
 def _loop_thread(Dispatcher self not None, pool, uint32_t epoch):
-    """The target of the loop's own thread: nothing leaves it."""
+    """The target of the loop's own thread: nothing leaves it, since `loop` has logged it."""
     try:
         loop(self, pool, epoch, None)
-    except BaseException as error:
-        if not lifecycle.exiting():
-            log_error(f"{self.name}: the loop has ended", error)
+    except BaseException:
+        pass
 
 
 cdef class SignalPipe:
@@ -290,13 +304,13 @@ cdef int start(Dispatcher self) except -1:
             return 0
         lifecycle.arm()
         pool = open_pool(self)
-        threading.Thread(
+        thread = threading.Thread(
             target=_loop_thread, args=(self, pool, core.epoch), name=self.loop_name(), daemon=True
-        ).start()
+        )
+        thread.start()
+        self.thread = thread
     except BaseException:
-        end_loop(self, pool)
-        if self.driven:
-            core.phase = STOPPED
+        abort(self, pool, core.epoch)
         raise
     return 0
 
@@ -315,7 +329,7 @@ cdef int run(Dispatcher self) except -1:
         if threading.current_thread() is threading.main_thread():
             signals = SignalPipe()
     except BaseException:
-        end_loop(self, pool)
+        abort(self, pool, self.c.epoch)
         raise
     try:
         loop(self, pool, self.c.epoch, signals)
@@ -333,6 +347,7 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
     cdef Core *core = self.c
     cdef size_t own
     cdef bint inside, idle
+    thread = self.thread
     lock(&core.mutex)
     inside = runs_here(core, &own)
     if core.phase == STARTED:
@@ -345,7 +360,11 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
         self.clock.detach(self)
     if inside:
         return idle
-    return wait_for(self, lambda: has_ended(self), timeout) and core.phase == STOPPED
+    if not wait_for(self, lambda: has_ended(self), timeout) or core.phase != STOPPED:
+        return False
+    if thread is not None:
+        thread.join()                    # its last lines: no thread of ours is seen after a stop
+    return True
 
 
 cdef bint wait_for(Dispatcher self, object predicate, object timeout) except -1:

@@ -19,7 +19,8 @@ cdef class Dispatcher:
     cdef object executor             # the user's, or None
     cdef long executor_pid
     cdef uint32_t workers            # of a pool of our own; 0: none
-    cdef object failure              # what ended the loop, for run()
+    cdef object thread               # of the loop, if it has one of its own
+    cdef object failure              # an exception on its way out of run()
 
     cdef int set_up(self, object name, object clock) except -1
     cdef str loop_name(self)

@@ -27,6 +27,7 @@ from .timers cimport (
     core_forget_orphans,
     core_notify,
     core_prune,
+    core_wants_wake,
     drop,
 )
 
@@ -165,7 +166,7 @@ cdef class Dispatcher:
 
     def _after_fork_in_child(self):
         """What is left to do after the C part (fork.pyx): forget the parent's threads that wait."""
-        self.failure = None
+        self.failure = self.thread = None
         core_forget_orphans(self.c)
         self.core.waiters = Waiters()
         self.c.waiters = <PyObject *>self.core.waiters
@@ -310,11 +311,9 @@ cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1:
     runner_leave(core, &runner)
     if current:
         core.drains -= 1
-        # Due later than `now`, and the loop may sleep past it because this drain was there.
-        core_prune(core)
-        wake = core.sleeping and core.heap.size and core.heap.nodes[0].when < core.sleep_until
-        if wake:
-            core.sleeping = False
+    # The loop may sleep past the next timer because this drain was there, or because it was held back until now.
+    core_prune(core)
+    wake = core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when)
     unlock(&core.mutex)
     if wake:
         self.wake()

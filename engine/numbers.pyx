@@ -19,7 +19,7 @@ cdef double finite(object value, str name, str rule) except? -1:
     if PyFloat_CheckExact(value):
         number = PyFloat_AS_DOUBLE(value)
     else:
-        if isinstance(value, (bool, str)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+        if isinstance(value, (bool, str)) or not (hasattr(type(value), "__float__") or hasattr(type(value), "__index__")):
             raise TypeError(f"{name} must be a number of seconds, got {type(value).__name__}")
         try:
             number = float(value)
@@ -63,7 +63,7 @@ cdef object timeout_seconds(object value):
     """None, or a float >= 0."""
     if value is None:
         return None
-    cdef double seconds = finite(value, "timeout", "None or finite and >= 0")
+    cdef double seconds = finite(value, "timeout", "finite and >= 0")
     if seconds < 0:
-        raise ValueError(f"timeout must be None or finite and >= 0, got {seconds}")
+        raise ValueError(f"timeout must be finite and >= 0 (or None), got {seconds}")
     return seconds

@@ -54,16 +54,18 @@ def arm() -> None:
     global _armed
     if _armed:
         return
-    import concurrent.futures.thread  # noqa: F401
     import threading
 
     try:
+        import concurrent.futures.thread  # noqa: F401
+
         hook: Callable[[Callable[[], None]], object] = threading._register_atexit  # type: ignore[attr-defined]
-    except AttributeError:
-        from atexit import register as hook
-    try:
         hook(_at_exit)
-    except RuntimeError:  # the hooks have run: the interpreter is ending
+    except AttributeError:
+        import atexit
+
+        atexit.register(_at_exit)
+    except RuntimeError:  # either says so: the hooks have run, the interpreter is ending
         _at_exit()
     _armed = True
 

@@ -36,6 +36,8 @@ def call_handler(handler: Callable[..., object], error: BaseException, subject: 
     try:
         handler(error, subject)
     except BaseException as failure:
+        if failure.__context__ is None:
+            failure.__context__ = error  # so that the log tells both
         log_error("on_error raised an exception", failure)
 
 

@@ -133,6 +133,18 @@ def test_it_has_a_dict_and_weak_references(make):
     assert weakref.ref(scheduler)() is scheduler
 
 
+def test_its_repr_names_it_and_asks_nobody(impl, make):
+    class Silent(BasicSchedulerContext):
+        def __repr__(self):
+            pytest.fail("called")
+
+    class Mine(impl.CommandScheduler):
+        pass
+
+    assert repr(make(Silent(), name="one")) == "<CommandScheduler 'one'>"
+    assert repr(make(name="two", cls=Mine)) == "<Mine 'two'>"
+
+
 def test_a_subclass_may_have_attributes_and_methods_of_any_name(impl, make, clock):
     """None of those that the scheduler uses itself can be hit by accident."""
 

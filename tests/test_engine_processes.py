@@ -641,13 +641,13 @@ class TestSignals:
         generator = random.Random(13)
         engine = Engine({{executor}})
         signal.signal(signal.SIGALRM, lambda number, frame: engine.stop())
-        def again():
-            engine.call_later(0, again)
-            engine.call_later(0, again, key="k")
-        again()
+        def again(key):
+            engine.call_later(0, again, key, key=key)
+        again("k")
+        again(None)
         engine.call_every(0.0001, int)
         for _ in range(40):
-            signal.setitimer(signal.ITIMER_REAL, 0.0005 + generator.random() * 0.005)
+            engine.call_later(0, signal.setitimer, signal.ITIMER_REAL, 0.0001 + generator.random() * 0.005)
             engine.run()
             assert not engine.running
             engine._check()

@@ -198,3 +198,22 @@ def test_engines_made_and_dropped_by_many_threads(impl):
 
     in_threads(*[lambda seed=seed: work(seed) for seed in range(4)])
     assert threading.active_count() < 50
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("executor", [None, 1, 2])
+@pytest.mark.parametrize("callback", [int, nothing], ids=["builtin", "Python function"])
+def test_a_saturated_engine_leaves_the_other_threads_alive(make_engine, executor, callback):
+    """Callbacks without end, none of which need ever meet the interpreter's own switch between threads."""
+    engine = make_engine(executor)
+    for _ in range(2):
+        engine.call_every(1e-9, callback)
+    never, stalled = threading.Event(), 0.0
+    with engine:
+        begin = now = time.perf_counter()
+        while now - begin < 0.6:
+            never.wait(0.0005)
+            before, now = now, time.perf_counter()
+            if now - before > 0.1:
+                stalled += now - before
+        assert stalled < (now - begin) / 3

@@ -30,12 +30,16 @@ class World:
         engine_type = ModelEngine if name == "model" else load_engine(name).Engine
         self.engine: Any = engine_type(clock=self.clock, on_error=self.on_error)
         self.handles: list[Any] = []
+        self.periodic: set[Any] = set()
         self.trace: list[Any] = []
         self.runs: dict[int, int] = {}
 
     def on_error(self, error, handle):
         known = [number for number, other in enumerate(self.handles) if other == handle]
-        self.trace.append(("error", repr(error), known, handle.when(), handle.done(), handle.cancelled()))
+        done = handle.done()
+        # Which due time an ended periodic timer's new handle knows is left open.
+        when = None if done and handle in self.periodic else handle.when()
+        self.trace.append(("error", repr(error), known, when, done, handle.cancelled()))
 
     def callback(self, script: Script, number: object = None) -> None:
         self.trace.append(("run", script.label, number, self.clock.time()))
@@ -56,6 +60,7 @@ class World:
             case ("call_every", interval, delay, key, script):
                 handle = engine.call_every(interval, self.callback, script, delay=delay, key=key)
                 self.handles.append(handle)
+                self.periodic.add(handle)
             case ("call_many", delays, script):
                 args = [(script, number) for number in range(len(delays))]
                 return engine.call_many(delays, self.callback, args)

@@ -3,7 +3,7 @@
 Ground rules. Each key in use has a lane: who holds the key, and whether a command of it runs. `_Lanes.lock`
 guards all of them. Nothing foreign runs under it: keys are hashed and compared before it is taken, references
 are released after it, and the engine (whose clock may be a user's) is called without it. The sections under
-it call nothing at all, so a signal handler or a destructor that submits in the midst of one finds whole lanes.
+it call nothing at all, so a signal handler, a destructor or a fork in the midst of one finds whole lanes.
 
 A timer is armed before its turn takes the lane, so that a failure to arm it changes nothing. A turn that
 comes due before it has taken its lane is early, and armed again.
@@ -293,12 +293,6 @@ class _Core:
             assert lane.running or not lane.held_back
         assert all(self.lanes.by_hash.values())
 
-    def _before_fork(self) -> None:
-        self.lanes.lock.acquire()
-
-    def _after_fork_in_parent(self) -> None:
-        self.lanes.lock.release()
-
     def _after_fork_in_child(self) -> None:
         """Commands that ran on other threads run nowhere now; those that repeat are due again."""
         self.lanes.lock = RLock()
@@ -411,6 +405,9 @@ class CommandScheduler:
         """Cancel the command of `key`, pending or repeating: it does not run again. Unknown keys are silent."""
         if key is not None:
             self.__core.remove(key)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
 
     def _check(self) -> None:
         self.__core.check()

@@ -50,8 +50,9 @@ class LatenessHistogram:
     def _percentile_ns(self, per_mille: int) -> int:
         """Upper edge of the bucket that holds the value of rank ceil(p * count), at most the maximum."""
         rank = -(-self._count * per_mille // 1000)
-        for bucket, count in enumerate(self._counts):
-            rank -= count
-            if count and rank <= 0:
+        seen = 0
+        for bucket in range(bucket_of(self._max_ns)):
+            seen += self._counts[bucket]
+            if seen >= rank:
                 return min(upper_edge_ns(bucket), self._max_ns)
-        return 0
+        return self._max_ns

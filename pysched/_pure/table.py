@@ -228,7 +228,7 @@ class TimerTable:
         next_due = min(slot + period if runs else slot, NEVER)
         order = next(self._orders)
         armed = (next_due, order, timer)
-        if self._edits != edits or self._heap[0] is not entry or not timer.armed:
+        if self._edits != edits or not self._heap or self._heap[0] is not entry or not timer.armed:
             return False
         # straight:
         self.coalesced += passed
@@ -334,6 +334,8 @@ class TimerTable:
             if (self._buckets[key_hash] if key_hash in self._buckets else NO_TIMERS) is not bucket:  # noqa: SIM401
                 return False
         # straight:
+        if run.order not in self.runs:
+            return True  # this is a forked child
         self.started -= 1
         timer.running = False
         del self.runs[run.order]

@@ -4,9 +4,9 @@ import gc
 import resource
 import sys
 
-from pysched import Engine
+from pysched import Engine, engine_name
 
-COUNT = 50_000
+COUNT = 50_000 if engine_name == "native" else 5_000
 
 
 def peak():
@@ -35,11 +35,13 @@ def unknown_keys():
 fill_and_cancel()
 debounce()
 gc.collect()
-before = peak()
+before, blocks = peak(), sys.getallocatedblocks()
 for _ in range(3):
     fill_and_cancel()
     debounce()
     unknown_keys()
     engine._check()
+gc.collect()
 assert len(engine) == 10
+assert sys.getallocatedblocks() - blocks < 1000, (blocks, sys.getallocatedblocks())
 assert peak() - before < 8_000_000, (before, peak())
