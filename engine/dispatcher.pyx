@@ -33,7 +33,8 @@ from .timers cimport (
 
 from pysched import lifecycle
 from pysched.clock import DrivingClock, SystemClock
-from pysched.waiting import Waiters, WakeEvent
+from pysched.reports import log_error
+from pysched.waiting import Waiters, WakeEvent, breathe
 
 cdef enum:
     BATCH = 1024                     # timers that a drain moves under one hold of the mutex
@@ -207,15 +208,17 @@ cdef bint runs_here(Core *core, size_t *own) noexcept nogil:
     return here
 
 
-cdef void share_gil(int64_t now, int64_t *since) noexcept:
-    """Lets other threads have the GIL once a millisecond.
+cdef inline int share_gil(int64_t now, int64_t *since) except -1:
+    """Lets the interpreter switch threads, at least once a millisecond: callbacks that are builtins never do.
 
-    Callbacks that are builtins never meet the interpreter's own switch.
+    By running a Python function, at whose start the interpreter looks whether another thread waits for the GIL, and
+    hands it over.  To release and retake it here would do harm: the waiter is woken too late to get it, and begins to
+    count its switch interval anew.
     """
     if now - since[0] > GIL_SHARE_NS or now < since[0]:
         since[0] = now
-        with nogil:
-            pass
+        breathe()
+    return 0
 
 
 # -- running callbacks ----------------------------------------------------------------------------------------------
@@ -250,12 +253,12 @@ cdef int run_inline(Dispatcher self, bint interruptible) except -1:
         interrupted = self.perform(&run, interruptible)
         try:
             now = now_of(self)
+            share_gil(now, &gil_since)       # Ctrl-C may come out of it
         except BaseException as error:
             self.failure = error
             interrupted = True
         again = self.repeat_at(&run, now)
         drop(&run.references)
-        share_gil(now, &gil_since)
         lock(&core.mutex)
     runner_leave(core, &runner)
     unlock(&core.mutex)
@@ -303,10 +306,14 @@ cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1:
             drop(&garbage)
             memset(&garbage, 0, sizeof(garbage))
         self.perform(&run, False)
-        now = clock_or_last(self, now)
+        try:
+            now = now_of(self)
+            share_gil(now, &gil_since)
+        except BaseException as error:
+            # The run ends at the last time that is known; the loop meets the same fault, and it ends the loop.
+            log_error(f"{self.name}: the clock failed", error)
         again = self.repeat_at(&run, now)
         drop(&run.references)
-        share_gil(now, &gil_since)
         lock(&core.mutex)
     runner_leave(core, &runner)
     if current:
@@ -320,11 +327,3 @@ cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1:
     drop(&garbage)
     core_notify(core)
     return 0
-
-
-cdef int64_t clock_or_last(Dispatcher self, int64_t last) noexcept:
-    """A drain whose clock fails finishes its run at the last time it knew; the loop meets the same fault and reports it."""
-    try:
-        return now_of(self)
-    except BaseException:
-        return last

@@ -91,7 +91,8 @@ class ManualClock(DrivingClock):
             self._claim(mine)
             return self._run_until(min(self._time_ns + length, NEVER))
         finally:
-            if self._advancing.get("by") is mine:
+            # Without a call, after which Ctrl-C could come in again and leave the clock claimed.
+            if "by" in self._advancing and self._advancing["by"] is mine:
                 del self._advancing["by"]
 
     def sleep(self, duration: float | str | timedelta) -> None:

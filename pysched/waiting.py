@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Waiters", "WakeEvent"]
+__all__ = ["Waiters", "WakeEvent", "breathe"]
+
+
+def breathe() -> None:
+    """Do nothing, in Python: the interpreter looks for other threads and signals at the start of a function."""
 
 
 def _semaphore() -> LockType:

@@ -6,7 +6,6 @@ import importlib
 import logging
 import os
 import threading
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +14,7 @@ from support import MODES, WAIT, Rig, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import ModuleType
 
     from pysched.testing import ManualClock
 

@@ -5,7 +5,6 @@ It knows ManualClock only, and says what engines do there; test_state_machine.py
 
 from __future__ import annotations
 
-from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +17,10 @@ if TYPE_CHECKING:
 
 
 def nanoseconds(seconds: float) -> int:
-    """`seconds` in ns, rounded up, but a float next to a whole number is that number."""
-    exact = Fraction(seconds) * 10**9
-    nearest = round(exact)
-    if abs(exact - nearest) <= exact * Fraction(1, 2**51):
-        return nearest
-    return ceil(exact)
+    """`seconds` in ns, rounded up, but a product within its own error of a whole number is that number."""
+    product = seconds * 1e9
+    nearest = round(product)
+    return nearest if abs(product - nearest) <= abs(product) * 2.0**-52 else ceil(product)
 
 
 def upper_edge(ns: int) -> int:
@@ -39,6 +36,7 @@ class ModelTimer:
         self.due, self.order, self.period = due, order, period
         self.callback, self.args, self.key = callback, args, key
         self.busy_until = 0
+        self.ended = False
 
 
 class ModelHandle:
@@ -65,7 +63,7 @@ class ModelHandle:
         return self.mine
 
     def done(self) -> bool:
-        return self.timer not in self.engine.timers
+        return self.timer.ended
 
 
 class ModelEngine:
@@ -106,8 +104,12 @@ class ModelEngine:
     # ending
 
     def end(self, timer: ModelTimer) -> None:
-        self.timers.remove(timer)
+        self.drop(timer)
         self.cancelled += 1
+
+    def drop(self, timer: ModelTimer) -> None:
+        self.timers.remove(timer)
+        timer.ended = True
 
     def cancel_key(self, key: object) -> bool:
         for timer in self.timers:
@@ -153,7 +155,7 @@ class ModelEngine:
             self.coalesced += slots.index(slot)
             timer.due = slot + timer.period
         else:
-            self.timers.remove(timer)
+            self.drop(timer)
         self.lateness.append(now - max(slot, self.started_at))
         self.started += 1
         self.inside += 1

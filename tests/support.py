@@ -28,9 +28,7 @@ TOMORROW = 86400.0
 REGISTRATIONS: dict[str, Callable[..., Any]] = {
     "call_later": lambda engine, delay, callback, *args: engine.call_later(delay, callback, *args),
     "call_at": lambda engine, delay, callback, *args: engine.call_at(engine.time() + delay, callback, *args),
-    "call_every": lambda engine, delay, callback, *args: engine.call_every(
-        TOMORROW, callback, *args, delay=delay
-    ),
+    "call_every": lambda engine, delay, callback, *args: engine.call_every(TOMORROW, callback, *args, delay=delay),
     "call_many": lambda engine, delay, callback, *args: engine.call_many([delay], callback, [args]),
 }
 """The ways to register a callback, as f(engine, delay, callback, *args); call_many's result is a count."""
@@ -61,6 +59,26 @@ def label(value: object) -> str:
 def pause(seconds: float) -> None:
     """Let real time pass, where nothing can be waited for: what must not happen, or a random moment."""
     time.sleep(seconds)
+
+
+class SteppedClock:
+    """A clock for engines with real threads, which stands still until the test sets it."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def set(self, seconds: float) -> None:
+        self.now_ns = round(seconds * 1e9)
+
+    def time_ns(self) -> int:
+        return self.now_ns
+
+    def wall_ns(self) -> int:
+        return self.now_ns
+
+    def wait(self, event: threading.Event, timeout: float | None) -> None:
+        """Ends early, as it may: the engine looks at the time again."""
+        event.wait(0.001)
 
 
 class Rig:
@@ -144,9 +162,7 @@ def run_python(
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
-def start_python(
-    program: str, *args: object, engine: str | None = None, **options: Any
-) -> subprocess.Popen[str]:
+def start_python(program: str, *args: object, engine: str | None = None, **options: Any) -> subprocess.Popen[str]:
     """Start a program as run_python does; its streams are pipes."""
     environment = dict(os.environ)
     if engine is not None:

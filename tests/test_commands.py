@@ -380,6 +380,14 @@ def test_schedule_submits_a_scheduled_command_through_self_submit(impl, make, cl
     assert clock.advance(3) == 2
 
 
+@pytest.mark.parametrize("arguments", [(1, -1), (1, NAN), (1, "5"), (0, 1), (NAN, 1), ("5", 1)], ids=repr)
+def test_schedule_checks_its_arguments_before_it_calls_submit(make, clock, arguments):
+    scheduler = make(clock=clock)
+    scheduler.submit = lambda *args: pytest.fail("called")
+    with pytest.raises((ValueError, TypeError), match=r"delay_s|\binterval_s"):
+        scheduler.schedule(Note("x"), *arguments)
+
+
 def test_a_submit_that_is_overridden_decides(impl, make, clock):
     class Dropping(impl.CommandScheduler):
         def submit(self, command, delay_s=0.0):
@@ -1553,6 +1561,34 @@ def test_a_step_of_the_wall_clock_moves_nothing(scheduler, clock, stamp):
     clock.step_wall(174 * 365 * 86400)
     clock.advance(10)
     assert command.times == [10, 20, 30, 40, 50, 60, 70]
+
+
+# ---------------------------------------------------------------- the twin alone
+
+
+@pytest.mark.parametrize("interval", [None, 1])
+def test_the_twin_runs_a_command_that_comes_due_before_its_submit_has_taken_the_key(clock, monkeypatch, interval):
+    """As when the loop gets in between, which no test on threads can be made to see."""
+    from pysched._pure import CommandScheduler, Engine
+
+    call_later = Engine.call_later
+
+    def and_let_the_loop_run(engine, delay, *args):
+        handle = call_later(engine, delay, *args)
+        if delay == 0:
+            clock.advance(0)
+        return handle
+
+    scheduler, note = CommandScheduler(clock=clock), Note("x", key="k", repeat_interval_s=interval)
+    scheduler.start()
+    monkeypatch.setattr(Engine, "call_later", and_let_the_loop_run)
+    scheduler.submit(note)
+    scheduler._check()
+    assert note.to == []
+    clock.advance(2)
+    assert note.to == ["x"] * (1 if interval is None else 3)
+    scheduler.stop()
+    scheduler._check()
 
 
 # ---------------------------------------------------------------- everything at once, against a model

@@ -5,6 +5,7 @@ Nothing here waits for time to pass, except where a test is marked `real_time`.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 
@@ -19,6 +20,15 @@ from pysched.commands import BasicSchedulerContext
 def make(impl):
     with schedulers(impl) as make:
         yield make
+
+
+@pytest.fixture
+def switching():
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
 
 
 class Gate(Bare):
@@ -193,6 +203,22 @@ def test_commands_run_one_at_a_time_whoever_submits_them(make):
     in_threads(*[lambda: [scheduler.submit(command) for _ in range(250)]] * 4)
     assert wait_until(lambda: command.runs == 1000)
     assert not command.overlapped
+
+
+@pytest.mark.parametrize("max_workers", [1, 3])
+def test_no_submission_is_lost_however_soon_it_comes_due(make, switching, max_workers):
+    """Not even if that is before the submit has taken the key."""
+    scheduler, ran, count = make(max_workers=max_workers), [], 1500
+    scheduler.start()
+
+    def work(thread):
+        for number in range(count):
+            scheduler.submit(Note(number, ran, key=(thread, number)))
+
+    in_threads(*[lambda thread=thread: work(thread) for thread in range(3)])
+    assert wait_until(lambda: len(ran) == 3 * count), len(ran)
+    scheduler.stop(WAIT)
+    assert sorted(ran) == sorted([*range(count)] * 3)
 
 
 def test_submissions_of_several_threads_under_one_key_leave_one(make, clock):
@@ -479,6 +505,29 @@ def test_a_command_that_is_held_back_stays_queued_over_stop(held_back):
     assert held.ran.wait(WAIT)
 
 
+def test_a_command_that_is_held_back_keeps_its_place_over_stop(held_back):
+    """What came due after it would keep both workers busy."""
+    scheduler, running, held = held_back
+    later = [Gate(), Gate()]
+    for gate in later:
+        scheduler.submit(gate)
+    assert later[0].begun.wait(WAIT)
+    later[0].go.set()
+    assert later[1].begun.wait(WAIT)
+    later += [Gate(), Gate()]
+    for gate in later[2:]:
+        scheduler.submit(gate)
+    scheduler.stop(0)
+    running.go.set()
+    later[1].go.set()
+    scheduler.stop(None)
+    assert not any(event.is_set() for event in (held.ran, later[2].begun, later[3].begun))
+    scheduler.start()
+    assert held.ran.wait(WAIT)
+    for gate in later[2:]:
+        gate.go.set()
+
+
 def test_a_command_that_is_held_back_runs_after_a_restart_while_the_key_still_runs(held_back, logged):
     scheduler, running, held = held_back
     scheduler.stop(0)
@@ -612,5 +661,64 @@ def test_a_forked_child_finds_it_stopped_and_can_start_it(engine_name):
         scheduler.submit(after)
         assert after.ran.wait(20), "the parent"
         scheduler.stop()
+    """
+    assert_quiet(run_python(program, engine=engine_name, timeout=60))
+
+
+def test_forks_while_threads_submit_and_remove(engine_name):
+    """No child finds a lock that nobody will release, and the parent notices nothing."""
+    program = """
+        import os, threading, time, warnings
+        from pysched import CommandScheduler
+
+        class Counts:
+            key = "k"
+            repeat_interval_s = None
+            runs = 0
+
+            def execute(self, context):
+                Counts.runs += 1
+
+        scheduler, ending = CommandScheduler(), threading.Event()
+        scheduler.start()
+
+        def busy():
+            while not ending.is_set():
+                scheduler.submit(Counts())
+                scheduler.remove("unknown")
+                scheduler.remove("k")
+
+        threads = [threading.Thread(target=busy) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        warnings.simplefilter("ignore", DeprecationWarning)
+        for _ in range(25):
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    scheduler.submit(Counts())
+                    scheduler.remove("k")
+                    scheduler.submit(Counts())
+                    before = Counts.runs
+                    scheduler.start()
+                    deadline = time.monotonic() + 20
+                    while Counts.runs == before and time.monotonic() < deadline:
+                        time.sleep(0.001)
+                    assert Counts.runs > before
+                    scheduler.stop()
+                    status = 0
+                finally:
+                    os._exit(status)
+            assert os.waitpid(child, 0)[1] == 0
+        ending.set()
+        for thread in threads:
+            thread.join()
+        before = Counts.runs
+        scheduler.submit(Counts())
+        while Counts.runs == before:
+            time.sleep(0.001)
+        scheduler.stop()
+        scheduler._check()
     """
     assert_quiet(run_python(program, engine=engine_name, timeout=60))

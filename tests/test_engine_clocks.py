@@ -8,6 +8,8 @@ import time
 import pytest
 from support import TOMORROW, WAIT, assert_quiet, in_other_thread, label, nothing, pause, run_python, wait_until
 
+from pysched.clock import DrivingClock
+
 
 class EarlyClock:
     """Virtual time: waiting takes no real time and ends `early_ns` before the time that was asked for."""
@@ -292,6 +294,59 @@ def test_no_lock_is_held_while_the_clock_is_asked(make_engine):
         assert ran.wait(2 * WAIT)
     assert len(free) == 5
     assert all(free)
+
+
+def test_a_driving_clock_is_enlisted_once_attached_at_start_and_detached_at_stop(make_engine):
+    """The protocol between an engine and any clock that runs it."""
+
+    class Driving(DrivingClock):
+        def __init__(self):
+            self.told, self.driven, self.now_ns = [], [], 0
+
+        def time_ns(self):
+            return self.now_ns
+
+        def wall_ns(self):
+            return self.now_ns
+
+        def wait(self, event, timeout):
+            raise AssertionError("waited")
+
+        def enlist(self):
+            self.told.append("enlist")
+            return 7
+
+        def attach(self, age, driven):
+            self.told.append(("attach", age))
+            self.driven.append(driven)
+
+        def detach(self, driven):
+            self.told.append("detach")
+            self.driven.remove(driven)
+
+    clock = Driving()
+    engine = make_engine(clock=clock)
+    assert clock.told == ["enlist"]
+    for _ in range(2):
+        engine.start()
+        engine.start()
+        assert clock.driven == [engine]
+        engine.stop()
+        assert clock.driven == []
+    assert clock.told == ["enlist", *[("attach", 7), "detach"] * 2]
+    runs = []
+    engine.call_later(1, runs.append, 1)
+    engine.call_later(1, runs.append, 2)
+    engine.call_later(3, runs.append, 3)
+    engine.start()
+    assert engine._next_due_ns() == 10**9
+    assert not engine._run_next(10**9 - 1)
+    assert engine._run_next(10**9)
+    assert runs == [1]
+    clock.now_ns = 2 * 10**9
+    assert engine._run_next(clock.now_ns)
+    assert not engine._run_next(clock.now_ns)
+    assert (runs, engine._next_due_ns()) == ([1, 2], 3 * 10**9)
 
 
 def test_a_clock_that_stands_still_makes_nothing_due(make_engine):

@@ -29,7 +29,7 @@ def test_handles_of_the_same_timer_are_equal_and_hash_alike(make_engine, clock, 
     clock.advance(1)
     [other] = given
     assert other == handle
-    assert not other != handle
+    assert (other != handle) is False
     assert hash(other) == hash(handle)
     assert {handle: 1}[other] == 1
 

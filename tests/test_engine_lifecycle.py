@@ -121,6 +121,20 @@ def test_a_with_block_stops_when_its_body_fails_and_passes_the_error_on(rig):
 
 
 @pytest.mark.parametrize("executor", [None, 1, 2])
+@pytest.mark.parametrize("timers", ["none", "far", "cancelled"])
+def test_stop_wakes_a_sleeping_loop(make_engine, executor, timers):
+    engine = make_engine(executor)
+    handles = [engine.call_later(TOMORROW, nothing) for _ in range(10 if timers != "none" else 0)]
+    engine.start()
+    pause(0.01)  # into its sleep
+    if timers == "cancelled":
+        assert all(handle.cancel() for handle in handles)
+    begin = engine.time()
+    assert engine.stop()
+    assert engine.time() - begin < 5
+
+
+@pytest.mark.parametrize("executor", [None, 1, 2])
 def test_stop_waits_for_running_callbacks(make_engine, executor):
     engine = make_engine(executor)
     inside, release, ended = threading.Event(), threading.Event(), []
@@ -565,9 +579,7 @@ def test_a_keyboard_interrupt_leaves_run_on_the_main_thread(make_engine):
 @pytest.mark.parametrize("how", ["start", "run in a thread", "run with a pool"])
 def test_a_keyboard_interrupt_elsewhere_is_an_error_like_any_other(make_engine, how):
     given = []
-    engine = make_engine(
-        1 if how == "run with a pool" else None, on_error=lambda exc, handle: given.append(type(exc))
-    )
+    engine = make_engine(1 if how == "run with a pool" else None, on_error=lambda exc, handle: given.append(type(exc)))
 
     def interrupt():
         raise KeyboardInterrupt

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from support import WAIT, nothing, wait_until
+from support import WAIT, SteppedClock, nothing, wait_until
 
 
 @pytest.fixture
@@ -36,9 +36,7 @@ def stamps(clock):
         (10, 31, range(10, 1001, 40), 3 * 25),
     ],
 )
-def test_starts_are_on_the_grid_whatever_a_run_takes(
-    engine, clock, stamps, interval, duration, starts, coalesced
-):
+def test_starts_are_on_the_grid_whatever_a_run_takes(engine, clock, stamps, interval, duration, starts, coalesced):
     engine.call_every(interval, stamps.take, duration)
     for _ in range(100):
         clock.advance(interval)
@@ -322,3 +320,120 @@ def test_a_run_left_over_from_before_a_stop_is_not_overlapped(make_engine, resta
     assert wait_until(lambda: len(most) > 2)
     handle.cancel()
     assert max(most) == 1
+
+
+# In pools, with the time in our hands: each slot is run or counted, once.
+
+
+@pytest.fixture
+def stepped(make_engine):
+    """Makes an engine of so many workers on a SteppedClock, started."""
+
+    def make(workers):
+        clock = SteppedClock()
+        engine = make_engine(workers, clock=clock)
+        engine.start()
+        return engine, clock
+
+    return make
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_slots_during_a_run_in_a_pool_are_counted_and_the_grid_stays(stepped, workers):
+    engine, clock = stepped(workers)
+    starts, inside, release = [], threading.Semaphore(0), threading.Semaphore(0)
+
+    def run():
+        starts.append(clock.now_ns / 1e9)
+        inside.release()
+        release.acquire(timeout=WAIT)
+
+    engine.call_every(10, run)
+    clock.set(10)
+    assert inside.acquire(timeout=WAIT)
+    clock.set(35)
+    assert wait_until(lambda: engine.stats().coalesced == 2)
+    assert engine.next_deadline() == 40
+    clock.set(37)
+    release.release()
+    assert engine.wait_idle(WAIT)
+    assert starts == [10]
+    clock.set(40)
+    assert inside.acquire(timeout=WAIT)
+    assert (starts, engine.next_deadline()) == ([10, 40], 50)
+    release.release()
+    assert engine.wait_idle(WAIT)
+    clock.set(75.5)
+    assert inside.acquire(timeout=WAIT)
+    assert (starts, engine.next_deadline()) == ([10, 40, 75.5], 80)
+    release.release()
+    assert engine.wait_idle(WAIT)
+    assert engine.stats()[:5] == (1, 3, 0, 4, 0)
+    assert engine.stats().lateness.max == 5.5
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_slots_while_a_run_waits_for_a_worker_are_counted_and_it_runs_late(stepped, workers):
+    engine, clock = stepped(workers)
+    starts, release = [], threading.Event()
+    for _ in range(workers):
+        engine.call_later(5, release.wait, WAIT)
+    engine.call_every(10, lambda: starts.append(clock.now_ns / 1e9))
+    clock.set(5)
+    assert wait_until(lambda: engine.stats().running == workers)
+    clock.set(10)
+    assert wait_until(lambda: engine.stats().ready == 1)
+    assert engine.next_deadline() == 10
+    clock.set(34)
+    assert wait_until(lambda: engine.stats().coalesced == 2)
+    assert engine.stats().ready == 1
+    release.set()
+    assert engine.wait_idle(WAIT)
+    assert (starts, engine.next_deadline()) == ([34], 40)
+    assert engine.stats().lateness.max == 24
+    clock.set(40)
+    assert wait_until(lambda: len(starts) == 2)
+    assert engine.stats().coalesced == 2
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_stop_puts_a_queued_run_back_on_its_grid(stepped, workers):
+    """With its old due time; after the start it collapses with what was missed, and each slot counts once."""
+    engine, clock = stepped(workers)
+    starts, release = [], threading.Event()
+    for _ in range(workers):
+        engine.call_later(5, release.wait, WAIT)
+    handle = engine.call_every(10, lambda: starts.append(clock.now_ns / 1e9))
+    clock.set(5)
+    assert wait_until(lambda: engine.stats().running == workers)
+    clock.set(10)
+    assert wait_until(lambda: engine.stats().ready == 1)
+    clock.set(34)
+    assert wait_until(lambda: engine.stats().coalesced == 2)
+    assert engine.stop(0) is False
+    release.set()
+    assert engine.stop(WAIT)
+    assert (engine.next_deadline(), handle.when(), engine.stats().ready, len(engine)) == (10, 10, 0, 1)
+    clock.set(47)
+    engine.start()
+    assert engine.wait_idle(WAIT)
+    assert (starts, engine.next_deadline()) == ([47], 50)
+    stats = engine.stats()
+    assert (stats.started, stats.coalesced) == (workers + 1, 3)
+
+
+def test_a_cancelled_queued_run_takes_no_slot_from_others(stepped):
+    engine, clock = stepped(1)
+    release, runs = threading.Event(), []
+    engine.call_later(5, release.wait, WAIT)
+    doomed = engine.call_every(10, pytest.fail, "ran")
+    engine.call_every(10, runs.append, 1)
+    clock.set(5)
+    assert wait_until(lambda: engine.stats().running == 1)
+    clock.set(10)
+    assert wait_until(lambda: engine.stats().ready == 2)
+    assert doomed.cancel()
+    assert (doomed.when(), engine.stats().ready, len(engine)) == (20, 1, 1)
+    release.set()
+    assert engine.wait_idle(WAIT)
+    assert runs == [1]

@@ -106,6 +106,32 @@ def test_a_program_that_ends_by_an_error_keeps_its_own_status_and_traceback(engi
     assert_quiet(process, status=7)
 
 
+@executors
+def test_what_callbacks_raise_does_not_end_the_program(engine_name, executor):
+    """sys.exit() in a callback is an error of that callback; the program's own status is 0."""
+    process = run_python(
+        program(
+            """
+        errors = []
+        engine = Engine({{executor}}, on_error=lambda exc, handle: errors.append(type(exc)))
+        raised = [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), BaseException()]
+        def fail(error):
+            raise error
+        for error in raised:
+            engine.call_later(0, fail, error)
+        engine.call_later(0, sys.exit, 4)
+        with engine:
+            assert engine.wait_idle(20)
+        assert sorted(map(str, errors)) == sorted(map(str, [*map(type, raised), SystemExit])), errors
+        """,
+            executor=executor,
+        ),
+        engine=engine_name,
+        timeout=20,
+    )
+    assert_quiet(process)
+
+
 def test_a_hanging_inline_callback_does_not_hold_up_the_exit(engine_name):
     begin = time.monotonic()
     process = run_python(

@@ -132,9 +132,7 @@ def test_missing_arguments_are_refused(engine, method):
         getattr(engine, method)(1)
 
 
-def test_timers_may_be_registered_before_start_and_their_delay_counts_from_the_call(
-    make_engine, clock
-):
+def test_timers_may_be_registered_before_start_and_their_delay_counts_from_the_call(make_engine, clock):
     engine = make_engine(clock=clock)
     calls = []
     engine.call_later(10, lambda: calls.append(clock.time()))

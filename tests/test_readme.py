@@ -39,3 +39,119 @@ def test_the_examples_do_what_their_words_say(engine):
 def test_the_commands_exist(command):
     assert (Path(__file__).parent.parent / command).stat().st_mode & 0o111
     assert command in README
+
+
+SAFE_CALLS = """
+    import asyncio, gc, itertools, logging, signal, threading, time
+    from pysched import BasicSchedulerContext, Command, CommandScheduler, Engine
+
+    class Nothing(Command):
+        def execute(self, context):
+            pass
+
+    logging.getLogger("pysched").setLevel("ERROR")  # a start right after a stop may warn that it took it back
+    engine = Engine(2)
+    scheduler = CommandScheduler(BasicSchedulerContext())
+    rounds = itertools.count()
+
+    def use():
+        number = next(rounds)
+        handle = engine.call_later(0.001, int, key=number % 7)
+        assert isinstance(handle.when(), float) and not handle.cancelled()
+        engine.call_at(engine.time() + 1, int).cancel()
+        engine.call_every(0.01, int, key="periodic")
+        engine.call_many([0, 0.001], int)
+        engine.cancel_key(number % 5)
+        handle.done(), len(engine), engine.running, engine.next_deadline(), engine.stats()
+        scheduler.submit(Nothing())
+        scheduler.schedule(Nothing(), 0.01, key=number % 3)
+        scheduler.remove(number % 2)
+
+    def start():
+        engine.start()
+        scheduler.start()
+
+    def in_a_coroutine():
+        async def main():
+            start()
+            use()
+            assert await asyncio.to_thread(engine.stop)
+            await asyncio.to_thread(scheduler.stop)
+        asyncio.run(main())
+
+    def in_a_callback():
+        done = threading.Event()
+        refused = []
+        def callback():
+            use()
+            start()
+            for call in (engine.wait_idle, engine.run):
+                try:
+                    call()
+                except RuntimeError:
+                    refused.append(call)
+            engine.stop()
+            scheduler.stop()
+            done.set()
+        engine.call_later(0, callback)
+        assert done.wait(20) and len(refused) == 2
+
+    def in_a_signal_handler():
+        handled = []
+        def handler(number, frame):
+            use()
+            handled.append(number)
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        deadline = time.monotonic() + 20
+        while len(handled) < 200 and time.monotonic() < deadline:
+            use()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        assert len(handled) >= 200, len(handled)
+
+    def in_a_destructor():
+        class Using:
+            def __del__(self):
+                if over:
+                    return  # one that was left: when the interpreter ends, little of anything works
+                use()
+                if next(rounds) % 10 == 0:
+                    engine.stop()
+                    scheduler.stop()
+        for _ in range(50):
+            start()
+            engine.call_later(0, id, Using())
+            engine.call_later(1, int, Using()).cancel()
+            garbage = Using()
+            garbage.cycle = garbage
+            del garbage
+            gc.collect()
+
+    def in_other_threads():
+        threads = [threading.Thread(target=lambda: [(start(), use()) for _ in range(50)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        threads = [threading.Thread(target=stop) for stop in (engine.stop, engine.stop, scheduler.stop)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    over = False
+    start()
+    {place}()
+    over = True
+    assert engine.stop(20)
+    scheduler.stop(20)
+    engine._check()
+    assert engine.stats().errors == 0, engine.stats()
+"""
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("engine", ["native", "pure"])
+@pytest.mark.parametrize("place", ["other_threads", "a_callback", "a_coroutine", "a_signal_handler", "a_destructor"])
+def test_calls_are_safe_where_the_table_says(engine, place):
+    assert_quiet(run_python(SAFE_CALLS.replace("{place}", f"in_{place}"), engine=engine))

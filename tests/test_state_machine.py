@@ -65,7 +65,7 @@ class World:
                 args = [(script, number) for number in range(len(delays))]
                 return engine.call_many(delays, self.callback, args)
             case ("cancel", number):
-                return self.handles and self.handles[number % len(self.handles)].cancel()
+                return bool(self.handles) and self.handles[number % len(self.handles)].cancel()
             case ("cancel_key", key):
                 return engine.cancel_key(key)
             case ("sleep", duration):

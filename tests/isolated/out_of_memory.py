@@ -61,10 +61,12 @@ except MemoryError:
 resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 gc.collect()
 assert failed, registered
+if not NATIVE and len(engine) > registered:
+    registered += CHUNK  # Python itself may run out of memory once all is done, on the way back
 assert len(engine) == registered == engine.stats().scheduled, (len(engine), registered)
 engine._check()
-assert clock.advance(100) == registered == ran, (registered, ran)
-assert len(engine) == 0
-engine.call_later(1, run)
-assert clock.advance(1) == 1
+assert clock.advance(2) == ran == 3 * registered // 100, (registered, ran)
+assert len(engine) == registered - ran
+engine.call_later(0, run)
+assert clock.advance(0) == 1
 engine._check()

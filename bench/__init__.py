@@ -1,0 +1,1 @@
+"""Benchmarks of pysched beside what people use instead: `python -m bench`, or `pytest bench`."""

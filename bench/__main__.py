@@ -1,0 +1,56 @@
+"""`python -m bench`: prints the table of ratios. See `bench.measure` for how, `bench.rows` for what."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from time import perf_counter
+
+from bench.row import Settings
+from bench.rows import ROWS
+from bench.table import environment, markdown, text
+
+LEAST_ROUNDS = 5
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit status 0 whatever was measured: a missed goal is news, not an error."""
+    names = [row.name for row in ROWS]
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the size, for a look")
+    parser.add_argument("--only", nargs="+", metavar="ROW", choices=names, help=", ".join(names))
+    parser.add_argument("--rounds", type=int, help=f"at least {LEAST_ROUNDS}; default 7, 5 with --quick")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything, each round included")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table as Markdown")
+    options = parser.parse_args(arguments)
+    rounds = options.rounds or (LEAST_ROUNDS if options.quick else 7)
+    if rounds < LEAST_ROUNDS:
+        parser.error(f"--rounds must be at least {LEAST_ROUNDS}, got {rounds}")
+
+    settings = Settings(options.quick, rounds)
+    facts = environment(quick=options.quick, rounds=rounds)
+    results = []
+    for row in ROWS:
+        if options.only and row.name not in options.only:
+            continue
+        begin = perf_counter()
+        print(f"{row.name} ...", end=" ", file=sys.stderr, flush=True)
+        results += row.run(settings)
+        print(f"{perf_counter() - begin:.1f} s", file=sys.stderr)
+
+    print(*facts, "", text(results), sep="\n")
+    missed = [f"{result.title} ({result.goal.text})" for result in results if result.goal and result.met is False]
+    if missed:
+        print("\nmissed: " + "; ".join(missed))
+    if options.markdown:
+        options.markdown.write_text("\n".join([*(f"- {fact}" for fact in facts), "", markdown(results), ""]))
+    if options.json:
+        record = {"environment": facts, "results": [result.as_json() for result in results]}
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

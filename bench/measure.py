@@ -1,0 +1,66 @@
+"""Alternating measurement: every contender once a round, so that a drift of the machine meets all of them.
+
+On a shared machine absolute times drift by half and more within minutes; the ratio of two measurements that were
+taken seconds apart does not. So each round measures A, B, C, ... one after the other, a ratio is formed within each
+round, and the median of these ratios is the result. Nothing here compares a time with a threshold.
+
+The cyclic garbage collector is enabled with its default thresholds, as in a user's program: what a peer's objects
+cost it is a part of the peer's price. `gc.collect()` runs before each measurement, outside of the timed part.
+
+How this can mislead: a loop that does one thing keeps caches and branch predictors warmer than a program does, for
+every contender; and the cost of the loop itself (some 10 ns a turn) is in every number, so that a ratio of two cheap
+operations is nearer to 1 than that of the operations alone.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from statistics import median
+from time import perf_counter_ns
+from typing import NamedTuple, TypeAlias
+
+__all__ = ["Operation", "Ratio", "Unavailable", "alternate", "cost_ns", "ratio"]
+
+Operation: TypeAlias = Callable[[int], AbstractContextManager[Callable[[], object]]]
+"""`operation(count)`: entering it sets the scene, calling what it yields does `count` operations and is timed,
+leaving it cleans up."""
+
+
+class Unavailable(Exception):
+    """A peer cannot be measured here; the message says why."""
+
+
+class Ratio(NamedTuple):
+    """Ours over theirs: the median over the rounds, and the extremes."""
+
+    median: float
+    low: float
+    high: float
+
+
+def cost_ns(operation: Operation, count: int) -> float:
+    """Nanoseconds for each of `count` operations, measured once."""
+    with operation(count) as timed:
+        gc.collect()
+        begin = perf_counter_ns()
+        timed()
+        return (perf_counter_ns() - begin) / count
+
+
+def alternate(measures: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """The values of `rounds` rounds, in each of which every measure is taken once, in the order given."""
+    values: dict[str, list[float]] = {name: [] for name in measures}
+    for _ in range(rounds):
+        for name, measure in measures.items():
+            values[name].append(measure())
+    return values
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Ratio | None:
+    """Formed within each round; None where a peer's cost is zero."""
+    if not all(theirs):
+        return None
+    each = [mine / other for mine, other in zip(ours, theirs, strict=True)]
+    return Ratio(median(each), min(each), max(each))

@@ -1,0 +1,105 @@
+"""Measurements that need a process of their own: `python -m bench.probe WHAT WHO COUNT` prints one JSON object.
+
+`measure` starts one and returns what it printed.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import perf_counter, process_time, sleep
+from typing import TypeAlias
+
+import psutil
+
+from bench.peers import event_loop, heap
+from bench.peers.engines import NATIVE, TWIN
+from bench.workload import nothing
+
+__all__ = ["measure"]
+
+Numbers: TypeAlias = Mapping[str, float]
+
+PENDING: dict[str, Callable[[int], object]] = {
+    "pysched": NATIVE.pending,
+    "pysched, handles kept": NATIVE.pending_kept,
+    "heapq.heappush": heap.pending,
+    "asyncio call_later": event_loop.pending,
+    "twin": TWIN.pending,
+}
+IDLE = {"pysched": NATIVE.idle, "asyncio": event_loop.idle, "twin": TWIN.idle}
+IDLE_SECONDS = 2.0
+
+
+def measure(what: str, who: str, count: int) -> Numbers:
+    """The numbers of one fresh process."""
+    command = [sys.executable, "-m", "bench.probe", what, who, str(count)]
+    root = Path(__file__).resolve().parent.parent
+    done = subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE, text=True)
+    numbers: Numbers = json.loads(done.stdout)
+    return numbers
+
+
+def memory(who: str, count: int) -> Numbers:
+    """Growth of the resident set a timer, in bytes."""
+    fill = PENDING[who]
+    fill(1000)  # so that what is made once is not counted
+    gc.collect()
+    process = psutil.Process()
+    before = process.memory_info().rss
+    holder = fill(count)
+    gc.collect()
+    grown = process.memory_info().rss - before
+    del holder
+    return {"bytes": grown / count}
+
+
+def collection(who: str, count: int) -> Numbers:
+    """Milliseconds of a full collection, without and with the timers."""
+    empty = _pause_ms()
+    holder = PENDING[who](count)
+    full = _pause_ms()
+    del holder
+    return {"empty_ms": empty, "full_ms": full}
+
+
+def _pause_ms() -> float:
+    gc.collect()  # what is young grows old, what need not be tracked is dropped
+    pauses = []
+    for _ in range(3):
+        begin = perf_counter()
+        gc.collect()
+        pauses.append(perf_counter() - begin)
+    return sorted(pauses)[1] * 1e3
+
+
+def idle(who: str, count: int) -> Numbers:
+    """Wake-ups by the contender's own count, CPU time and the kernel's count of waits that ended."""
+    wakeups, stop = IDLE[who](count)
+    gc.collect()
+    sleep(0.2)
+    woken, cpu, switches = wakeups(), process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+    sleep(IDLE_SECONDS)
+    numbers = {
+        "cpu_ms": (process_time() - cpu) * 1e3,
+        # One is this thread's own sleep.
+        "switches": resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - switches - 1,
+        "wakeups": wakeups() - woken,
+    }
+    stop()
+    return numbers
+
+
+def main(what: str, who: str, count: str) -> None:
+    nothing()
+    probe = {"memory": memory, "collection": collection, "idle": idle}[what]
+    print(json.dumps(probe(who, int(count))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

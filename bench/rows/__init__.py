@@ -1,0 +1,21 @@
+"""All rows of the table, in its order. The docstrings say what each measures and how it could mislead."""
+
+from __future__ import annotations
+
+from bench.row import Row, Timed
+from bench.rows import commands, dispatch, idle, keyed, lateness, million, pop, register
+
+__all__ = ["ROWS", "TIMED"]
+
+ROWS: list[Row] = [
+    *register.ROWS,
+    *keyed.ROWS,
+    *dispatch.ROWS,
+    *commands.ROWS,
+    *pop.ROWS,
+    *million.ROWS,
+    *idle.ROWS,
+    *lateness.ROWS,
+]
+
+TIMED = [row for row in ROWS if isinstance(row, Timed)]

@@ -1,0 +1,39 @@
+"""Commands: submitting them beside a `heappush` of a callback, running them beside `pool.submit`.
+
+`submit` hands in one command without key again and again; `submit-keyed` as many commands, each with a new string
+for a key. The `heappush` beside them knows neither keys nor commands and checks nothing: it is a yardstick.
+
+`due-commands` runs commands that are due on the scheduler's one thread, from `start()` to the last; `pool.submit` of
+`command.execute` includes handing in, as there is no other way (see `dispatch`).
+"""
+
+from __future__ import annotations
+
+from bench.peers import heap, pool
+from bench.peers.engines import NATIVE, TWIN
+from bench.result import Goal
+from bench.row import Timed
+
+__all__ = ["ROWS"]
+
+ROWS = [
+    Timed(
+        "submit",
+        "submit, one command without key",
+        {"pysched": NATIVE.submit, "heapq.heappush": heap.register, "twin": TWIN.submit},
+        goal=Goal("<= 0.18 of heappush", 0.18, "heapq.heappush"),
+    ),
+    Timed(
+        "submit-keyed",
+        "submit, commands with new keys",
+        {"pysched": NATIVE.submit_keyed, "heapq.heappush": heap.register, "twin": TWIN.submit_keyed},
+        goal=Goal("<= 0.35 of heappush", 0.35, "heapq.heappush"),
+    ),
+    Timed(
+        "due-commands",
+        "run due commands",
+        {"pysched": NATIVE.run_commands, "pool.submit": pool.run_commands, "twin": TWIN.run_commands},
+        count=100_000,
+        goal=Goal(">= 60 times as fast", 1 / 60, "pool.submit"),
+    ),
+]

@@ -1,0 +1,47 @@
+"""Timers with keys: adding with new keys, replacing those that are held, and cancelling by key.
+
+The keys are new strings, so the first contact with one includes its hash. The peers have no keys: beside them stand
+the few lines of Python that add them, the recipe of heapq's documentation and a dict of asyncio's handles. A part of
+the difference is therefore that of a Python function to a compiled one, which is what a program would see.
+"""
+
+from __future__ import annotations
+
+from bench.peers import event_loop, heap
+from bench.peers.engines import NATIVE, TWIN
+from bench.row import Timed
+
+__all__ = ["ROWS"]
+
+ROWS = [
+    Timed(
+        "key",
+        "call_later(key=), new key",
+        {
+            "pysched": NATIVE.add_keyed,
+            "heapq and a dict": heap.add_keyed,
+            "asyncio and a dict": event_loop.add_keyed,
+            "twin": TWIN.add_keyed,
+        },
+    ),
+    Timed(
+        "replace",
+        "call_later(key=), held key",
+        {
+            "pysched": NATIVE.replace_keyed,
+            "heapq and a dict": heap.replace_keyed,
+            "asyncio and a dict": event_loop.replace_keyed,
+            "twin": TWIN.replace_keyed,
+        },
+    ),
+    Timed(
+        "cancel-key",
+        "cancel_key",
+        {
+            "pysched": NATIVE.cancel_keyed,
+            "heapq and a dict": heap.cancel_keyed,
+            "asyncio and a dict": event_loop.cancel_keyed,
+            "twin": TWIN.cancel_keyed,
+        },
+    ),
+]

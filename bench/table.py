@@ -1,0 +1,86 @@
+"""The table, as aligned text and as Markdown, and the lines above it that say where it comes from."""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from bench.measure import Ratio
+from bench.result import Result
+from pysched import __version__
+
+__all__ = ["environment", "markdown", "text"]
+
+HEAD = ("operation", "pysched", "beside", "its cost", "pysched / it (range)", "goal", "met")
+Cells = tuple[str, ...]
+
+
+def environment(*, quick: bool, rounds: int) -> list[str]:
+    """Facts that a reader needs to judge the numbers; take it before a run, the load is that of the last minute."""
+    load = f", load average {os.getloadavg()[0]:.2f} before the run" if hasattr(os, "getloadavg") else ""
+    return [
+        f"pysched {__version__}, {platform.python_implementation()} {platform.python_version()}, "
+        f"{platform.system()} {platform.machine()}, {_processor()}, {os.cpu_count()} cores{load}",
+        f"medians of {rounds} alternated rounds; cyclic gc {'enabled' if gc.isenabled() else 'DISABLED'} with "
+        f"thresholds {gc.get_threshold()}, collected before each measurement",
+        *(["QUICK: sizes are a tenth, the goals are meant for the full ones"] if quick else []),
+    ]
+
+
+def text(results: Iterable[Result]) -> str:
+    lines = [HEAD, *_lines(results)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
+    lines.insert(1, tuple("-" * width for width in widths))
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def markdown(results: Iterable[Result]) -> str:
+    lines = [HEAD, tuple("---" for _ in HEAD), *_lines(results)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _lines(results: Iterable[Result]) -> list[Cells]:
+    return [line for result in results for line in _lines_of(result)]
+
+
+def _lines_of(result: Result) -> list[Cells]:
+    """One line for each peer; the goal stands beside the peer that it names."""
+    own = (result.title, _cost(result.value(result.ours), result.unit))
+    goal = result.goal
+    verdict = (goal.text, {True: "yes", False: "NO", None: "not measured"}[result.met]) if goal else ("", "")
+    on_first_line = goal is not None and (goal.peer is None or goal.peer not in result.peers)
+    lines: list[Cells] = []
+    for peer in result.peers or [""]:
+        cost = _cost(result.value(peer), result.unit) if peer else ""
+        against = _ratio(result.ratio(peer)) if peer else ""
+        here = (goal is not None and peer == goal.peer) or (on_first_line and not lines)
+        lines.append((*(own if not lines else ("", "")), peer, cost, against, *(verdict if here else ("", ""))))
+    if result.note:
+        lines.append((f"  ({result.note})", *[""] * (len(HEAD) - 1)))
+    return lines
+
+
+def _cost(value: float, unit: str) -> str:
+    digits = 0 if value >= 100 or value == int(value) else 1 if value >= 10 else 2
+    return f"{value:,.{digits}f} {unit}".rstrip()
+
+
+def _ratio(found: Ratio | None) -> str:
+    return "" if found is None else f"{_multiple(found.median)} ({_multiple(found.low)} .. {_multiple(found.high)})"
+
+
+def _multiple(value: float) -> str:
+    """Small ratios as fractions: 1/48 says more than 0.021."""
+    return f"{value:.2f}x" if value >= 0.1 else f"1/{1 / value:.1f}" if value else "0"
+
+
+def _processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    models: Sequence[str] = []
+    if cpuinfo.exists():
+        models = [line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+    return models[0] if models else platform.processor() or "unknown processor"
