@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import json
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -15,7 +14,7 @@ from pathlib import Path
 from time import perf_counter, process_time, sleep
 from typing import TypeAlias
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from bench.peers import event_loop, heap
 from bench.peers.engines import NATIVE, TWIN
@@ -83,16 +82,25 @@ def idle(who: str, count: int) -> Numbers:
     wakeups, stop = IDLE[who](count)
     gc.collect()
     sleep(0.2)
-    woken, cpu, switches = wakeups(), process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+    woken, cpu, switches = wakeups(), process_time(), _waits()
     sleep(IDLE_SECONDS)
     numbers = {
         "cpu_ms": (process_time() - cpu) * 1e3,
         # One is this thread's own sleep.
-        "switches": resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - switches - 1,
+        "switches": _waits() - switches - 1,
         "wakeups": wakeups() - woken,
     }
     stop()
     return numbers
+
+
+def _waits() -> int:
+    """The kernel's count of waits that ended, of all threads of this process."""
+    if sys.platform == "win32":
+        return int(psutil.Process().num_ctx_switches().voluntary)
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
 
 
 def main(what: str, who: str, count: str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from bench.measure import Operation, Unavailable, alternate, cost_ns
+from bench.measure import Operation, Unavailable, alternate, cost_ns, wall_ns
 from bench.result import Goal, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 __all__ = ["Row", "Settings", "Timed"]
 
@@ -35,24 +37,32 @@ class Row(Protocol):
 
 @dataclass(frozen=True)
 class Timed:
-    """Nanoseconds an operation. The first contender is pysched; the docstring of the row's module says the rest."""
+    """Nanoseconds an operation, by `clock`. The first contender is pysched; the row's module says the rest."""
 
     name: str
     title: str
     contenders: Mapping[str, Operation]
+    clock: Callable[[], int] = wall_ns
     count: int = 200_000
     goal: Goal | None = None
 
     def run(self, settings: Settings) -> list[Result]:
         count = settings.size(self.count)
-        measures = {}
-        notes = []
-        for name, operation in self.contenders.items():
-            try:
-                cost_ns(operation, count // 10)  # the first call imports, compiles, starts what there is
-            except Unavailable as reason:
-                notes.append(f"{name}: {reason}")
-            else:
-                measures[name] = partial(cost_ns, operation, count)
+        absent = {name: reason for name, operation in self.contenders.items() if (reason := _warm_up(operation, count))}
+        measures = {
+            name: partial(cost_ns, operation, count, self.clock)
+            for name, operation in self.contenders.items()
+            if name not in absent
+        }
         values = alternate(measures, settings.rounds)
-        return [Result(self.name, self.title, "ns", values, self.goal, note="; ".join(notes))]
+        note = "; ".join(f"{name}: {reason}" for name, reason in absent.items())
+        return [Result(self.name, self.title, "ns", values, self.goal, note)]
+
+
+def _warm_up(operation: Operation, count: int) -> str | None:
+    """The first call imports, compiles and starts what there is; returns why the operation cannot be measured."""
+    try:
+        cost_ns(operation, count // 10)
+    except Unavailable as reason:
+        return str(reason)
+    return None

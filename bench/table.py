@@ -5,12 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import platform
-from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bench.measure import Ratio
-from bench.result import Result
 from pysched import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bench.measure import Ratio
+    from bench.result import Result
 
 __all__ = ["environment", "markdown", "text"]
 
@@ -26,6 +30,7 @@ def environment(*, quick: bool, rounds: int) -> list[str]:
         f"{platform.system()} {platform.machine()}, {_processor()}, {os.cpu_count()} cores{load}",
         f"medians of {rounds} alternated rounds; cyclic gc {'enabled' if gc.isenabled() else 'DISABLED'} with "
         f"thresholds {gc.get_threshold()}, collected before each measurement",
+        "CPU time of the thread for what stays on one thread and never waits, wall time for the rest",
         *(["QUICK: sizes are a tenth, the goals are meant for the full ones"] if quick else []),
     ]
 

@@ -14,8 +14,8 @@ import pytest
 from bench.measure import Operation, Unavailable
 from bench.rows import TIMED
 
-COUNT = 2_000
-ROUNDS = 10
+COUNT = 10_000
+ROUNDS = 5
 
 CASES = [
     pytest.param(row.name, operation, id=f"{row.name}-{contender}")
@@ -34,7 +34,7 @@ def test_timed(benchmark: Any, group: str, operation: Operation) -> None:
         gc.collect()
         return (timed,), {}
 
-    def tear_down(timed: object) -> None:
+    def tear_down(_timed: object) -> None:
         scene.close()
 
     try:

@@ -95,6 +95,11 @@ cdef list checked_args(object args, Py_ssize_t count):
     return checked
 
 
+cdef int refuse_delays(object delays) except -1:
+    kind = type(delays).__name__
+    raise TypeError(f"delays must be a buffer of float64 or an iterable of numbers, got {kind}")
+
+
 cdef object add_many(Dispatcher self, object delays, object callback, object args):
     cdef Core *core = self.c
     cdef Delays times = Delays()
@@ -107,10 +112,10 @@ cdef object add_many(Dispatcher self, object delays, object callback, object arg
     if not callable(callback):
         raise TypeError(f"callback must be callable, got {type(callback).__name__}")
     if isinstance(delays, (str, bytes, bytearray)):
-        raise TypeError(f"delays must be a buffer of float64 or an iterable of numbers, got {type(delays).__name__}")
+        refuse_delays(delays)
     if not times.take_buffer(delays):
         if not is_iterable(delays):
-            raise TypeError(f"delays must be a buffer of float64 or an iterable of numbers, got {type(delays).__name__}")
+            refuse_delays(delays)
         times.take_iterable(delays)
     if args is not None:
         arguments = checked_args(args, times.count)

@@ -4,7 +4,8 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
 from libc.stdint cimport int64_t, uint32_t
 
-from .dispatch cimport start as dispatch_start, stop as dispatch_stop
+from .dispatch cimport start as start_loop
+from .dispatch cimport stop as stop_loop
 from .dispatcher cimport Dispatcher, now_of
 from .interpreter cimport call_method, optional_attribute
 from .keys cimport key_hash, keys_prefetch
@@ -57,8 +58,9 @@ cdef class CommandScheduler(Dispatcher):
     def submit(self, command, delay_s=0.0):
         """Runs `command` once, `delay_s` seconds from now, or again and again if it has a `repeat_interval_s`.
 
-        A command with the same `key` that waits is replaced.  Raises ValueError for a delay that is not finite and >= 0
-        or a `repeat_interval_s` that is not finite and > 0, TypeError for a command without `execute`.  O(1) on average.
+        A command with the same `key` that waits is replaced.  Raises ValueError for a delay that is not finite and
+        >= 0 or a `repeat_interval_s` that is not finite and > 0, TypeError for a command without `execute`.  O(1) on
+        average.
         """
         cdef int64_t delay = to_ns(delay_s, "delay_s")
         cdef Entry entry
@@ -104,16 +106,16 @@ cdef class CommandScheduler(Dispatcher):
             core_cancel_key(self.c, key)
 
     def start(self):
-        """Starts the daemon thread; nothing if it runs.  After a `stop` that a command has outlived, its loop goes on."""
+        """Starts the daemon thread; nothing if it runs.  After a `stop` that a command outlived, its loop goes on."""
         self.check_untouched()
-        dispatch_start(self)
+        start_loop(self)
 
     def stop(self, timeout=2.0):
-        """Ends the loop and waits at most `timeout` seconds (None: without limit); what is queued stays queued.
+        """Ends the loop, waits at most `timeout` seconds (None: without limit) for it; what is queued stays queued.
 
         Inside a command it signals and returns.
         """
-        dispatch_stop(self, timeout_seconds(timeout))
+        stop_loop(self, timeout_seconds(timeout))
 
     def _check(self):
         """Raises AssertionError naming the first broken invariant; O(n)."""

@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t, uint32_t
 
 from .dispatcher cimport now_of, run_inline, runner_enter, runner_leave, runs_here
 from .executors cimport drains_wanted, hand_over, open_pool
-from .lateness cimport Histogram, histogram_summary
+from .lateness cimport histogram_summary
 from .platform cimport (
     NEVER,
     lock,
@@ -135,8 +135,9 @@ cdef int run_loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signa
     """Loops until somebody stops it.  What it raises ended it; `end_loop` must follow."""
     cdef Core *core = self.c
     cdef int signal_fd = -1 if signals is None else signals.reading
+    cdef uint32_t forks = core.forks
     cdef Outcome outcome
-    while True:
+    while core.forks == forks:           # a child that comes back from a callback has no business here
         if self.clock is None:
             with nogil:
                 outcome = wait_for_work(core, signal_fd)
@@ -151,6 +152,7 @@ cdef int run_loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signa
                 run_inline(self, signals is not None)
             else:
                 hand_over(self, pool, epoch)
+    return 0
 
 
 cdef int abort(Dispatcher self, object pool, uint32_t epoch) except -1:
@@ -260,7 +262,7 @@ cdef class SignalPipe:
 
 
 cdef int begin(Dispatcher self, bint resume) except -1:
-    """Makes the core a started one with a loop to come: 1, 0 if it has one already, 2 if a stop was taken back."""
+    """Makes the core a started one with a loop to come: 1; 0 if it has one already, 2 if a stop was taken back."""
     cdef Core *core = self.c
     cdef int result = 1
     cdef int64_t now = now_of(self)
@@ -295,7 +297,7 @@ cdef int start(Dispatcher self) except -1:
         self.wake()
         core_notify(core)
         if core.running:
-            logger().warning("%s: started while a callback from before the stop still runs; its loop goes on", self.name)
+            logger().warning("%s: a callback from before the stop still runs; its loop goes on", self.name)
         return 0
     pool = None
     try:

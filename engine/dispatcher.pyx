@@ -1,7 +1,7 @@
 """See dispatcher.pxd.
 
 Ground rules
-* Every thread that runs callbacks lists a `Runner` in its core, so that a `stop` or `wait_idle` from inside knows itself.
+* Every thread that runs callbacks lists a `Runner` in its core, so that a `stop` from inside knows itself.
 * A run is finished under the mutex in the same breath in which the next one is taken.
 * Whoever sees, under the mutex, that the phase is not STARTED starts nothing any more.
 """
@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
 from .interpreter cimport call, call_tuple, take_exception, this_thread
-from .platform cimport NEVER, lock, monotonic_ns, unlock, waker_wake
+from .platform cimport NEVER, lock, unlock, waker_wake
 from .runs cimport core_collect_due, core_finish, core_next_due, core_take_due, core_take_ready
 from .timers cimport (
     ARGUMENT_TUPLE,
@@ -55,7 +55,7 @@ cdef class Dispatcher:
             raise ValueError("name must not be empty")
         if clock is not None:
             for method in ("time_ns", "wall_ns", "wait"):
-                if not callable(getattr(clock, method, None)):
+                if isinstance(clock, type) or not callable(getattr(clock, method, None)):
                     raise TypeError(f"clock must have time_ns, wall_ns and wait, got {type(clock).__name__}")
         self.name = name
         if clock is not None and type(clock) is not SystemClock:
@@ -265,7 +265,7 @@ cdef int run_inline(Dispatcher self, bint interruptible) except -1:
     drop(&garbage)
     core_notify(core)
     if interrupted:
-        error = self.failure
+        error, self.failure = self.failure, None
         raise error
     return 0
 

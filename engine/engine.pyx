@@ -1,9 +1,13 @@
 """`Engine`: timers at the API, spelt as asyncio spells them."""
 
 from cpython.object cimport PyObject
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t
 
-from .dispatch cimport run as dispatch_run, start as dispatch_start, stats as dispatch_stats, stop as dispatch_stop, wait_idle as dispatch_wait_idle
+from .dispatch cimport run as run_here
+from .dispatch cimport start as start_loop
+from .dispatch cimport stats as take_stats
+from .dispatch cimport stop as stop_loop
+from .dispatch cimport wait_idle as wait_until_idle
 from .bulk cimport add_many
 from .dispatcher cimport Dispatcher, now_of
 from .executors cimport accept_executor
@@ -32,9 +36,9 @@ cdef class Engine(Dispatcher):
     Parameters
     ----------
     executor
-        Who runs the callbacks.  None: the loop's own thread, one at a time.  An int: a `ThreadPoolExecutor` of that many
-        workers, made and shut down by the engine.  A `ThreadPoolExecutor`: yours, never shut down here, used in batches.
-        Any other object with `submit`: one `submit` a callback.
+        Who runs the callbacks.  None: the loop's own thread, one at a time.  An int: a `ThreadPoolExecutor` of that
+        many workers, made and shut down by the engine.  A `ThreadPoolExecutor`: yours, never shut down here, used in
+        batches.  Any other object with `submit`: one `submit` a callback.
     clock
         A `pysched.Clock`; default: the system's.  On a `pysched.testing.ManualClock` executors are not used.
     name
@@ -51,9 +55,7 @@ cdef class Engine(Dispatcher):
 
     cdef object on_error
 
-    def __init__(self, executor=None, *, bint daemon=False, clock=None, name="pysched", on_error=None):
-        if daemon:
-            raise NotImplementedError("daemon")
+    def __init__(self, executor=None, *, clock=None, name="pysched", on_error=None):
         if on_error is not None and not callable(on_error):
             raise TypeError(f"on_error must be callable, got {type(on_error).__name__}")
         accept_executor(self, executor)
@@ -125,14 +127,14 @@ cdef class Engine(Dispatcher):
 
         After a `stop` that a running callback has outlived, the old loop goes on, with a warning.
         """
-        dispatch_start(self)
+        start_loop(self)
 
     def run(self):
         """Runs the loop on this thread until `stop()`; without an executor callbacks run here too.
 
         Ctrl-C ends it at once.  Raises RuntimeError if the engine is running, and what ended the loop if it failed.
         """
-        dispatch_run(self)
+        run_here(self)
 
     def stop(self, timeout=None):
         """Stops the engine: no callback starts any more, what is queued stays for the next start.
@@ -140,14 +142,14 @@ cdef class Engine(Dispatcher):
         Waits at most `timeout` seconds (None: without limit) for callbacks that run, and returns whether none is left.
         Inside a callback, or in a signal handler on the thread of `run()`, it signals and returns.
         """
-        return dispatch_stop(self, timeout_seconds(timeout))
+        return stop_loop(self, timeout_seconds(timeout))
 
     def wait_idle(self, timeout=None):
         """Waits until nothing is due, queued or running: True, or False after `timeout` seconds.
 
         Future timers do not count.  On a `ManualClock` it answers at once.  RuntimeError inside a callback.
         """
-        return dispatch_wait_idle(self, timeout_seconds(timeout))
+        return wait_until_idle(self, timeout_seconds(timeout))
 
     def __enter__(self):
         self.start()
@@ -184,7 +186,7 @@ cdef class Engine(Dispatcher):
 
     def stats(self):
         """An `EngineStats` of one instant."""
-        return dispatch_stats(self)
+        return take_stats(self)
 
     def _check(self):
         """Raises AssertionError naming the first broken invariant; O(n)."""

@@ -1,7 +1,5 @@
 """See executors.pxd."""
 
-from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF
 from libc.stdint cimport UINT32_MAX, int64_t
 from libc.string cimport memset
 

@@ -4,9 +4,6 @@ The handlers are those of the C library, not of `os.register_at_fork`: between t
 thread of Python runs, so that taking every core's mutex cannot meet a thread that has one and waits for the GIL.
 """
 
-from libc.stdint cimport uint32_t
-
-from .keys cimport keys_at
 from .platform cimport at_fork, lock, mutex_init, unlock, waker_close
 from .runs cimport core_abandon_runs, core_put_back
 from .timers cimport STOPPED, Core, first_core, registry_lock

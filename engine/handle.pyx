@@ -3,7 +3,7 @@
 cimport cython
 
 from .platform cimport lock, unlock
-from .timers cimport READY, Slot, core_cancel, core_hold, core_release, slot_at
+from .timers cimport Slot, core_cancel, core_hold, core_release, slot_at
 
 
 cdef TimerHandle new_handle(Core *core):

@@ -26,7 +26,7 @@ cdef extern from "Python.h":
 cdef struct KeyEntry:                # 32 bytes
     PyObject *key                    # owned
     Py_hash_t hash
-    uint32_t slot                    # the timer that holds the key; 0 while only a running command does; free list's link
+    uint32_t slot                    # the timer that holds the key, 0 while only a running command does; or free link
     uint32_t held                    # a due command that waits for the running one of its key
     uint8_t running                  # a command of this key is running
 

@@ -19,7 +19,8 @@ cdef double finite(object value, str name, str rule) except? -1:
     if PyFloat_CheckExact(value):
         number = PyFloat_AS_DOUBLE(value)
     else:
-        if isinstance(value, (bool, str)) or not (hasattr(type(value), "__float__") or hasattr(type(value), "__index__")):
+        kind = type(value)
+        if issubclass(kind, (bool, str)) or not (hasattr(kind, "__float__") or hasattr(kind, "__index__")):
             raise TypeError(f"{name} must be a number of seconds, got {type(value).__name__}")
         try:
             number = float(value)

@@ -1,6 +1,5 @@
 """See runs.pxd.  Everything here is O(log n) a timer and needs no memory: registrations have reserved it."""
 
-from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -255,7 +254,7 @@ cdef void core_restore_run(Core *core, Run *run) noexcept nogil:
 # -- ending ---------------------------------------------------------------------------------------------------------
 
 cdef bint core_finish(Core *core, Run *run, int64_t now, int64_t repeat_at, References *garbage) noexcept nogil:
-    """Ends a run that ended at `now`.  A command comes again at `repeat_at`, unless that is negative or it was cancelled.
+    """Ends a run at `now`.  A command comes again at `repeat_at`, unless that is negative or it was cancelled.
 
     What remains to be released goes to `garbage`, which the caller has emptied.  Returns whether a timer came into
     the heap that may be due before all others.

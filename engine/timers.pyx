@@ -26,7 +26,8 @@ from .heap cimport (
 )
 from .interpreter cimport ClearFunction, TraverseFunction, TypeSlots, VisitFunction
 from .keys cimport KeyEntry, key_hash, keys_add, keys_at, keys_find, keys_free, keys_init, keys_remove, keys_reserve
-from .platform cimport atomic_decrement, atomic_increment, lock, mutex_destroy, mutex_init, unlock, waker_close, waker_init
+from .platform cimport atomic_decrement, atomic_increment, lock, mutex_destroy, mutex_init, unlock, waker_close
+from .platform cimport waker_init
 from .slab cimport CHUNK_ITEMS, slab_free, slab_give, slab_init, slab_reserve, slab_room, slab_take
 
 from pysched.errors import TimerLimitError
@@ -124,7 +125,7 @@ cdef int reserve_ring(Core *core) noexcept nogil:
     """The ring holds each slot at most once: room for all slots is room for ever."""
     cdef uint32_t room = core.ring_mask + 1 if core.ring != NULL else 0
     cdef uint32_t needed = core.slots.chunk_count * CHUNK_ITEMS
-    cdef uint32_t wider, i
+    cdef uint32_t wider
     cdef uint32_t *ring
     if room >= needed:
         return 0

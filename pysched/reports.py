@@ -43,7 +43,7 @@ def call_handler(handler: Callable[..., object], error: BaseException, subject: 
 
 def _last_resort(message: str, failure: BaseException) -> None:
     sys.unraisablehook(
-        SimpleNamespace(  # type: ignore[arg-type]
+        SimpleNamespace(
             exc_type=type(failure),
             exc_value=failure,
             exc_traceback=failure.__traceback__,

@@ -1,1 +1,1 @@
-"""One adapter for each contender; all offer the same operations under the same names (see `bench.measure.Operation`)."""
+"""One adapter for each contender; the same operations under the same names, see `bench.measure`."""

@@ -13,13 +13,16 @@ import shutil
 import subprocess
 import tempfile
 from array import array
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.measure import Unavailable
 from bench.workload import times_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 __all__ = ["drain", "push"]
 

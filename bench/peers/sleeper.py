@@ -6,8 +6,11 @@ It does nothing else and hands nothing over; the engine beside it hands each cal
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from time import monotonic, sleep
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["lateness"]
 

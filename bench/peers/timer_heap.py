@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from bench.workload import times_ns
-from pysched._engine.heap import TimerHeap
+from pysched._engine import heap as engine_heap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 __all__ = ["drain"]
 
 
 @contextmanager
 def drain(count: int) -> Iterator[Callable[[], object]]:
-    heap = TimerHeap()
+    heap = engine_heap.TimerHeap()
     for number, when in enumerate(times_ns(count)):
         heap.push(when, number)
     yield heap.drain

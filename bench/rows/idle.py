@@ -7,12 +7,16 @@ thread's own. The worst round counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bench.probe import IDLE_SECONDS, measure
 from bench.result import Goal, Result
-from bench.row import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench.row import Row, Settings
 
 __all__ = ["ROWS"]
 
@@ -48,4 +52,4 @@ class Idle:
         ]
 
 
-ROWS = [Idle()]
+ROWS: list[Row] = [Idle()]

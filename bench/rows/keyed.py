@@ -7,6 +7,7 @@ the difference is therefore that of a Python function to a compiled one, which i
 
 from __future__ import annotations
 
+from bench.measure import cpu_ns
 from bench.peers import event_loop, heap
 from bench.peers.engines import NATIVE, TWIN
 from bench.row import Timed
@@ -23,6 +24,7 @@ ROWS = [
             "asyncio and a dict": event_loop.add_keyed,
             "twin": TWIN.add_keyed,
         },
+        clock=cpu_ns,
     ),
     Timed(
         "replace",
@@ -33,6 +35,7 @@ ROWS = [
             "asyncio and a dict": event_loop.replace_keyed,
             "twin": TWIN.replace_keyed,
         },
+        clock=cpu_ns,
     ),
     Timed(
         "cancel-key",
@@ -43,5 +46,6 @@ ROWS = [
             "asyncio and a dict": event_loop.cancel_keyed,
             "twin": TWIN.cancel_keyed,
         },
+        clock=cpu_ns,
     ),
 ]

@@ -6,20 +6,24 @@ The engine hands each callback to a pool of two threads; beside it a Python thre
 
 Could mislead: everything here is the kernel's scheduling. What else runs on the machine moves p99 more than any code
 of ours; only ratios of runs seconds apart mean something. The kernel lets a sleeping thread oversleep by up to its
-timer slack (50 us on Linux), which the engine's loop sets to the least: that is the greater part of the difference at p50.
+timer slack (50 us on Linux), which the engine's loop sets to the least: the greater part of the difference at p50.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from bench.peers import event_loop, sleeper
 from bench.peers.engines import NATIVE, TWIN
 from bench.result import Goal, Result
-from bench.row import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bench.row import Row, Settings
 
 __all__ = ["ROWS"]
 
@@ -64,4 +68,4 @@ def _sorted_microseconds(run: Callable[[Sequence[float]], list[float]], count: i
     return sorted(seconds * 1e6 for seconds in late)
 
 
-ROWS = [LatenessRow()]
+ROWS: list[Row] = [LatenessRow()]

@@ -15,11 +15,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
+from typing import TYPE_CHECKING
 
 from bench.measure import alternate
 from bench.probe import measure
 from bench.result import Goal, Result
-from bench.row import Settings
+
+if TYPE_CHECKING:
+    from bench.row import Row, Settings
 
 __all__ = ["ROWS"]
 
@@ -58,4 +61,4 @@ class Collection:
         return [Result(self.name, "gc.collect(), 10^6 pending", "ms", values, goal, note)]
 
 
-ROWS = [Memory(), Collection()]
+ROWS: list[Row] = [Memory(), Collection()]

@@ -1,8 +1,8 @@
 """The compiled engine. Its modules are built from engine/*.pyx."""
 
-from . import fork as fork
-from .commands import CommandScheduler
-from .engine import Engine
-from .handle import TimerHandle
+import pysched._engine.fork  # noqa: F401  what it does, it does at import
+from pysched._engine.commands import CommandScheduler
+from pysched._engine.engine import Engine
+from pysched._engine.handle import TimerHandle
 
 __all__ = ["CommandScheduler", "Engine", "TimerHandle"]

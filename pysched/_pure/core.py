@@ -193,6 +193,14 @@ class Core:
                 self.table.end(run, end_ns, dropped)
             self.announce()
 
+    def end_interrupted(self) -> None:
+        """End what this thread is no longer in: Ctrl-C may come right before or after a callback."""
+        thread = get_ident()
+        with self.lock:
+            for run in list(self.table.runs.values()):
+                if run.thread == thread:
+                    self.table.end(run, None)
+
     def report(self, error: BaseException, timer: Timer) -> None:
         """Hand an error of a callback to the user's handler, or log it. Never raises."""
         if self.on_error is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from _thread import RLock, get_ident
+from _thread import RLock
 from typing import TYPE_CHECKING, Any
 
 from pysched import lifecycle
@@ -208,12 +208,7 @@ class Loop:
                 self._close(session, hand_off, forced=True)
             except KeyboardInterrupt:  # noqa: PERF203
                 interrupted = True
-        # Ctrl-C may have come between the start of a callback and its first instruction, or at its end.
-        core, thread = self._core, get_ident()
-        with core.lock:
-            for run in list(core.table.runs.values()):
-                if run.thread == thread:
-                    core.table.end(run, None)
+        self._core.end_interrupted()
         if interrupted:
             raise KeyboardInterrupt
 
@@ -267,6 +262,9 @@ class Loop:
         entered = core.enter()
         try:
             return Inline(core, session).pass_on(now_ns)
+        except BaseException:
+            core.end_interrupted()
+            raise
         finally:
             core.leave(entered)
 
