@@ -3,6 +3,7 @@
 Everything else stands in pyproject.toml. Two switches, read from the environment:
 
 PYSCHED_DEBUG=1     live-object counters and C assertions, bounds checks, no optimisation, symbols
+PYSCHED_PORTABLE=1  what POSIX systems other than Linux get, to be tested on Linux
 PYSCHED_COVERAGE=1  line tracing for coverage.py's Cython plugin; the C files land beside their sources
 """
 
@@ -39,6 +40,8 @@ DIRECTIVES = {
 }
 
 MACROS = [("PYSCHED_DEBUG", "1" if DEBUG else "0")]
+if os.environ.get("PYSCHED_PORTABLE") == "1":
+    MACROS.append(("PYSCHED_PORTABLE", "1"))
 if COVERAGE:
     MACROS.append(("CYTHON_TRACE_NOGIL", "1"))
 

@@ -4,7 +4,7 @@ The handlers are those of the C library, not of `os.register_at_fork`: between t
 thread of Python runs, so that taking every core's mutex cannot meet a thread that has one and waits for the GIL.
 """
 
-from .platform cimport at_fork, lock, mutex_init, unlock, waker_close
+from .platform cimport at_fork, lock, mutex_init, unlock, waker_forget
 from .runs cimport core_abandon_runs, core_put_back
 from .timers cimport STOPPED, Core, first_core, registry_lock
 
@@ -43,7 +43,7 @@ cdef void reset(Core *core) noexcept nogil:
     core.epoch += 1
     core.drains = core.busy = core.waiting = 0
     core.runners = NULL
-    waker_close(&core.waker)
+    waker_forget(&core.waker)
     core_put_back(core)
     if core.running:
         core_abandon_runs(core)

@@ -15,16 +15,20 @@
 
 #define PYSCHED_NEVER INT64_MAX
 
+/* PYSCHED_PORTABLE builds what other POSIX systems get, so that it can be tested on Linux. */
+#if defined(__linux__) && !defined(PYSCHED_PORTABLE)
+#  define PYSCHED_LINUX
+#endif
+
 #if defined(_WIN32)
 #  define WIN32_LEAN_AND_MEAN
 #  include <windows.h>
 #else
-#  include <errno.h>
 #  include <pthread.h>
 #  include <sys/mman.h>
 #  include <time.h>
 #  include <unistd.h>
-#  if defined(__linux__)
+#  if defined(PYSCHED_LINUX)
 #    include <poll.h>
 #    include <sys/eventfd.h>
 #    include <sys/prctl.h>
@@ -33,9 +37,6 @@
 
 #if defined(_MSC_VER)
 #  include <intrin.h>
-#  define pysched_thread_local __declspec(thread)
-#else
-#  define pysched_thread_local __thread
 #endif
 
 /* ---------------------------------------------------------------- atomics */
@@ -133,7 +134,7 @@ static inline int64_t pysched_wall_ns(void) {
 /* Linux lets a sleeping thread oversleep by its timer slack, 50 us unless told
  * otherwise.  Sets that of the calling thread and returns what it was. */
 static inline long pysched_sleep_slack(long slack_ns) {
-#if defined(__linux__)
+#if defined(PYSCHED_LINUX)
     int previous = prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
     prctl(PR_SET_TIMERSLACK, (unsigned long)slack_ns, 0UL, 0UL, 0UL);
     return previous > 0 ? previous : 0;   /* 0 asks for the default */
@@ -164,7 +165,7 @@ static inline void pysched_mutex_unlock(pysched_mutex *mutex) { pthread_mutex_un
  * ends that wait at once; wakes do not add up.  Opening an open waker and
  * waking a closed one do nothing. */
 
-#if defined(__linux__)
+#if defined(PYSCHED_LINUX)
 
 typedef struct { int fd; } pysched_waker;  /* -1: closed */
 
@@ -186,6 +187,9 @@ static inline void pysched_waker_wake(pysched_waker *waker) {
         (void)written;  /* EAGAIN: a wake is there already */
     }
 }
+/* Closes it in the child of a fork, where the thread that waited is gone. */
+static inline void pysched_waker_forget(pysched_waker *waker) { pysched_waker_close(waker); }
+
 /* Waits until a wake, a byte on `signal_fd` (-1: none), a signal of this
  * thread, or `timeout_ns` (PYSCHED_NEVER: without limit). */
 static inline void pysched_waker_wait(pysched_waker *waker, int signal_fd, int64_t timeout_ns) {
@@ -217,6 +221,7 @@ static inline void pysched_waker_close(pysched_waker *waker) {
 static inline void pysched_waker_wake(pysched_waker *waker) {
     if (waker->event) SetEvent(waker->event);
 }
+static inline void pysched_waker_forget(pysched_waker *waker) { waker->event = NULL; }
 /* A console's Ctrl-C does not end the wait: with `signal_fd` set (the main
  * thread), it is cut into slices between which the caller looks for signals. */
 static inline void pysched_waker_wait(pysched_waker *waker, int signal_fd, int64_t timeout_ns) {
@@ -265,6 +270,9 @@ static inline void pysched_waker_wake(pysched_waker *waker) {
     pthread_cond_signal(&waker->condition);
     pthread_mutex_unlock(&waker->mutex);
 }
+/* Closes it in the child of a fork: to destroy a condition variable would be to wait for the parent's waiters. */
+static inline void pysched_waker_forget(pysched_waker *waker) { waker->open = 0; }
+
 /* A condition variable does not end for a signal: with `signal_fd` set (the
  * main thread), the wait is cut into slices of 0.1 s between which the caller
  * looks for signals. */

@@ -18,6 +18,7 @@ cdef extern from "platform.h" nogil:
     void waker_init "pysched_waker_init"(Waker *waker) noexcept
     int waker_open "pysched_waker_open"(Waker *waker) noexcept
     void waker_close "pysched_waker_close"(Waker *waker) noexcept
+    void waker_forget "pysched_waker_forget"(Waker *waker) noexcept
     void waker_wake "pysched_waker_wake"(Waker *waker) noexcept
     void waker_wait "pysched_waker_wait"(Waker *waker, int signal_fd, int64_t timeout_ns) noexcept
 

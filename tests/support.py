@@ -11,6 +11,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 WAIT = 20.0
 """Seconds to wait for what must happen: only a failing test ever waits as long."""
+
+SCRIPTS = Path(__file__).parent / "isolated"
+"""Programs that tests run in a process of their own."""
 
 MODES = ("inline", "one worker", "two workers", "user's pool", "manual")
 EXECUTORS: dict[str, Any] = {"inline": None, "one worker": 1, "two workers": 2, "manual": None}
@@ -163,7 +167,11 @@ def run_python(
 
 
 def start_python(program: str, *args: object, engine: str | None = None, **options: Any) -> subprocess.Popen[str]:
-    """Start a program as run_python does; its streams are pipes."""
+    """Start a program as run_python does; its streams are pipes.
+
+    Not in the current directory: at the root of the sources `import pysched` would find them, not what is installed.
+    """
+    options.setdefault("cwd", SCRIPTS)
     environment = dict(os.environ)
     if engine is not None:
         environment["PYSCHED_ENGINE"] = engine

@@ -367,18 +367,20 @@ def test_an_executor_that_refuses_stops_the_engine_and_loses_nothing(make_engine
     assert engine.stats().ready == 0
 
 
-def test_no_lock_is_held_while_an_executor_submits(make_engine):
+@pytest.mark.parametrize("kind", [AtOnce, ThreadPoolExecutor])
+def test_no_lock_is_held_while_an_executor_submits(make_engine, kind):
     free = []
 
-    class Asking(AtOnce):
+    class Asking(kind):
         def submit(self, fn, /, *args, **kwargs):
-            free.append(in_other_thread(lambda: (engine.call_later(TOMORROW, nothing).cancel(), engine.stats())))
+            free.append(in_other_thread(lambda: (engine.call_later(TOMORROW, nothing).cancel(), engine.stats()), 5))
             return super().submit(fn, *args, **kwargs)
 
-    engine = make_engine(Asking())
-    engine.call_later(0, nothing)
-    with engine:
-        assert engine.wait_idle(WAIT)
+    with Asking() as executor:
+        engine = make_engine(executor)
+        engine.call_later(0, nothing)
+        with engine:
+            assert engine.wait_idle(WAIT)
     assert free == [True]
 
 

@@ -23,31 +23,26 @@ def stamps(clock):
 
 
 @pytest.mark.parametrize(
-    ("interval", "duration", "starts", "coalesced"),
+    ("duration", "starts"),
     [
-        (10, 0, range(10, 1001, 10), 0),
-        (10, 3, range(10, 1001, 10), 0),
-        (10, 9.999_999_999, range(10, 1001, 10), 0),
-        # a slot exactly at the end of the run is not missed
-        (10, 10, range(10, 1001, 10), 0),
-        (10, 10.000_000_001, range(10, 1001, 20), 50),
-        (10, 25, range(10, 1001, 30), 2 * 33),
-        (10, 30, range(10, 1001, 30), 2 * 33),
-        (10, 31, range(10, 1001, 40), 3 * 25),
+        (0, range(10, 1001, 10)),
+        (3, range(10, 1001, 10)),
+        (9.999_999_999, range(10, 1001, 10)),
+        # a slot exactly at the end of a run is not missed
+        (10, range(10, 1001, 10)),
+        (10.000_000_001, range(10, 1001, 20)),
+        (25, range(10, 1001, 30)),
+        (30, range(10, 1001, 30)),
+        (31, range(10, 1001, 40)),
     ],
 )
-def test_starts_are_on_the_grid_whatever_a_run_takes(engine, clock, stamps, interval, duration, starts, coalesced):
-    engine.call_every(interval, stamps.take, duration)
-    for _ in range(100):
-        clock.advance(interval)
-    clock.advance(0)
-    in_time = [at for at in stamps if at <= 1000]
-    assert in_time == list(starts)
-    stats = engine.stats()
-    assert stats.started == len(stamps)
-    if len(stamps) == len(in_time) and clock.time() == 1000:
-        assert stats.coalesced <= coalesced
-    assert stats.coalesced >= coalesced - 3
+def test_starts_are_on_the_grid_whatever_a_run_takes(engine, clock, stamps, duration, starts):
+    engine.call_every(10, stamps.take, duration)
+    while clock.time() < 1000:
+        clock.advance(min(10, 1000 - clock.time()))
+    assert stamps == list(starts)
+    slots = int(engine.next_deadline()) // 10 - 1
+    assert engine.stats().started + engine.stats().coalesced == slots
 
 
 @pytest.mark.parametrize("interval", [0.1, 1 / 3, 0.007, 1e-6 + 1e-9, 86400.5])
