@@ -23,7 +23,11 @@ class Engine:
         on_error: Callable[[BaseException, TimerHandle], object] | None = None,
     ) -> None: ...
     def call_later(
-        self, delay: _Seconds, callback: Callable[[Unpack[_Ts]], object], *args: Unpack[_Ts], key: Hashable | None = None
+        self,
+        delay: _Seconds,
+        callback: Callable[[Unpack[_Ts]], object],
+        *args: Unpack[_Ts],
+        key: Hashable | None = None,
     ) -> TimerHandle: ...
     def call_at(
         self, when: _Seconds, callback: Callable[[Unpack[_Ts]], object], *args: Unpack[_Ts], key: Hashable | None = None
