@@ -3,7 +3,7 @@
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint32_t, uint64_t
 
-from .heap cimport SLOT_MASK, Node, heap_pop, heap_push, heap_replace_root
+from .heap cimport SLOT_MASK, Node, heap_pop, heap_push, heap_replace_root, prefetch
 from .keys cimport KeyEntry, keys_at, keys_remove
 from .lateness cimport histogram_add
 from .platform cimport NEVER
@@ -29,10 +29,21 @@ from .timers cimport (
 )
 
 
+cdef enum:
+    RING_AHEAD = 2                      # how far ahead in the ready ring slots are asked for
+
+
+cdef inline void expect_root(Core *core) noexcept nogil:
+    """Asks for the slot of the next timer, which the next step will read: slots lie in the order of registration."""
+    if core.heap.size:
+        prefetch(slot_at(core, <uint32_t>(core.heap.nodes[0].tie & SLOT_MASK)))
+
+
 cdef void rearm_root(Core *core, uint32_t index, Slot *slot, int64_t when) noexcept nogil:
     slot.when = when
     slot.tie = core_next_tie(core, index)
     heap_replace_root(&core.heap, when, slot.tie)
+    expect_root(core)
 
 
 cdef bint tick(Core *core, uint32_t index, int64_t now, int64_t *due, uint64_t *tie) noexcept nogil:
@@ -163,6 +174,7 @@ cdef bint core_take_due(Core *core, int64_t now, bint only_first, Run *run) noex
                 return False
         else:
             heap_pop(&core.heap)
+            expect_root(core)
             core.outside += 1
             if not hold_back(core, index, slot):
                 start_single(core, index, run, now)
@@ -201,6 +213,7 @@ cdef size_t core_collect_due(Core *core, int64_t now, size_t limit) noexcept nog
                 ring_append(core, index)
         else:
             heap_pop(&core.heap)
+            expect_root(core)
             core.outside += 1
             if not hold_back(core, index, slot):
                 slot.state = READY
@@ -219,6 +232,8 @@ cdef bint core_take_ready(Core *core, int64_t now, Run *run) noexcept:
         core.ring_count -= 1
         if core.ring_count == 0:
             core.ring_head = 0              # an empty ring begins anew, in memory that is in the cache
+        elif core.ring_count > RING_AHEAD:
+            prefetch(slot_at(core, core.ring[(core.ring_head + RING_AHEAD) & core.ring_mask]))
         slot = slot_at(core, index)
         if slot.state == ZOMBIE:
             core_free_zombie(core, index)

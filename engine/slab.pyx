@@ -44,8 +44,6 @@ cdef int slab_reserve(Slab *slab, size_t count) noexcept nogil:
     if count > SLOT_LIMIT or taken + count > SLOT_LIMIT:
         return -2
     while slab.chunk_count == 0 or slab_room(slab) < count:
-        if slab.chunk_count * CHUNK_ITEMS >= SLOT_LIMIT:
-            return -2
         chunks = 1 if slab.chunk_count < SINGLE_CHUNKS else ARENA_CHUNKS
         if slab.chunk_count + chunks > slab.chunk_room:
             room = 2 * slab.chunk_room + chunks
@@ -59,5 +57,6 @@ cdef int slab_reserve(Slab *slab, size_t count) noexcept nogil:
             return -1
         for i in range(chunks):
             slab.chunks[slab.chunk_count + i] = <char *>memory + <size_t>i * slab.item_size * CHUNK_ITEMS
-        slab.chunk_count += chunks
+        # The last arena may be longer than what 24 bits can address.
+        slab.chunk_count = min(slab.chunk_count + chunks, SLOT_LIMIT // <uint32_t>CHUNK_ITEMS)
     return 0

@@ -6,16 +6,22 @@ the same on the compiled engine and on its twin in plain Python; `engine_name` s
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pysched.clock import Clock, SystemClock
-from pysched.engine import CommandScheduler, Engine, TimerHandle, engine_name
+from pysched.engine import Engine, TimerHandle, engine_name
 from pysched.errors import TimerLimitError
+from pysched.scheduler import CommandScheduler
 from pysched.stats import EngineStats, Lateness
 
 if TYPE_CHECKING:
-    from pysched.commands import BasicSchedulerContext, Command, ErrorCallback, ScheduledCommand, SchedulerContext
+    from pysched.commands import (
+        BasicSchedulerContext,
+        Command,
+        ErrorCallback,
+        ScheduledCommand,
+        SchedulerContext,
+    )
     from pysched.scheduler_queue import QueuedCommand, TimedCommandQueue
     from pysched.worker import SchedulerWorker
 
@@ -42,28 +48,28 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-# Imported when they are first asked for: `dataclasses` alone takes half as long as all the rest.
-_LATER = {
-    "BasicSchedulerContext": "pysched.commands",
-    "Command": "pysched.commands",
-    "ErrorCallback": "pysched.commands",
-    "ScheduledCommand": "pysched.commands",
-    "SchedulerContext": "pysched.commands",
-    "QueuedCommand": "pysched.scheduler_queue",
-    "TimedCommandQueue": "pysched.scheduler_queue",
-    "SchedulerWorker": "pysched.worker",
+# Imported by who uses them first: their modules need dataclasses, whose import costs as much as all the rest.
+_MODULES = {
+    "BasicSchedulerContext": "commands",
+    "Command": "commands",
+    "ErrorCallback": "commands",
+    "QueuedCommand": "scheduler_queue",
+    "ScheduledCommand": "commands",
+    "SchedulerContext": "commands",
+    "SchedulerWorker": "worker",
+    "TimedCommandQueue": "scheduler_queue",
 }
-_MODULES = frozenset({"cancellation", "commands", "scheduler", "scheduler_queue", "worker"})
 
 
 def __getattr__(name: str) -> object:
-    if name in _MODULES:
-        return import_module(f"pysched.{name}")
-    if name not in _LATER:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_LATER[name]), name)
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *_MODULES})
+    return sorted({*globals(), *__all__})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import os
@@ -22,6 +23,13 @@ settings.register_profile(
     "pysched", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 settings.load_profile("pysched")
+
+
+def pytest_collection_finish() -> None:
+    """Keep collections in tests from going through some thousand collected tests each time."""
+    gc.collect()
+    gc.freeze()
+
 
 _MODULES = {"native": "pysched._engine", "pure": "pysched._pure"}
 

@@ -14,6 +14,7 @@ from support import assert_quiet, pause, run_python, start_python
 EXECUTORS = {
     "inline": "None",
     "own pool": "2",
+    "own thread": "1",
     "user's pool": "concurrent.futures.ThreadPoolExecutor(2)",
 }
 executors = pytest.mark.parametrize("executor", EXECUTORS.values(), ids=EXECUTORS)

@@ -17,7 +17,6 @@ handles = pytest.mark.parametrize("register", HANDLES.values(), ids=HANDLES)
 
 @pytest.fixture(autouse=True)
 def no_collector():
-    gc.collect()
     gc.disable()
     yield
     gc.enable()

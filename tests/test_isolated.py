@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from support import SCRIPTS, assert_quiet, run_python
 
+
 @pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda script: script.stem)
 def test_a_script_ends_well_and_in_silence(engine_name, script):
     process = run_python(str(script), engine=engine_name)

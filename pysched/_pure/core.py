@@ -103,7 +103,7 @@ class Core:
         else:
             added = False
             while not added:
-                bucket, old = self.table.find(timer.key, timer.key_hash)
+                bucket, old = self.table.keys.find(timer.key, timer.key_hash)
                 with self.lock:
                     self._check_room(0 if old is not None else 1)
                     added = self.table.add_keyed(timer, bucket, old)

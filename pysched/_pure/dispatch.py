@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pysched import lifecycle
+from pysched._pure.arguments import check_callback, check_executor, hash_of, items, kind, timeout_s
 from pysched._pure.core import Core
 from pysched._pure.invariants import check_table
 from pysched._pure.loop import Loop
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from pysched.stats import EngineStats
 
 __all__ = ["Engine", "TimerHandle"]
-
-MAX_WORKERS = 2**20
 
 
 class TimerHandle:
@@ -117,19 +116,19 @@ class Engine:
         name: str = "pysched",
         on_error: Callable[[BaseException, TimerHandle], object] | None = None,
     ) -> None:
-        _check_executor(executor)
+        check_executor(executor)
         if clock is None:
             clock = SystemClock()
         elif isinstance(clock, type) or not all(
             callable(getattr(clock, method, None)) for method in ("time_ns", "wall_ns", "wait")
         ):
-            raise TypeError(f"clock must have time_ns, wall_ns and wait, {_kind(clock)} has not")
+            raise TypeError(f"clock must have time_ns, wall_ns and wait, {kind(clock)} has not")
         if not isinstance(name, str):
-            raise TypeError(f"name must be a str, not {_kind(name)}")
+            raise TypeError(f"name must be a str, not {kind(name)}")
         if not name:
             raise ValueError("name must not be empty")
         if on_error is not None and not callable(on_error):
-            raise TypeError(f"on_error must be callable, not {_kind(on_error)}")
+            raise TypeError(f"on_error must be callable, not {kind(on_error)}")
         handler = None
         if on_error is not None:
 
@@ -157,16 +156,16 @@ class Engine:
         O(log n).
         """
         delay_in_ns = delay_ns(delay, "delay")
-        _check_callback(callback)
-        key_hash = _hash_of(key)
+        check_callback(callback)
+        key_hash = hash_of(key)
         now = self._core.now()
         return self._register(Timer(min(now + delay_in_ns, NEVER), callback, args, 0, key, key_hash))
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any, key: Hashable = None) -> TimerHandle:
         """As `call_later`, at the time `when` of `time`, in seconds; one that is past is taken as now."""
         when_ns = instant_ns(when, "when")
-        _check_callback(callback)
-        key_hash = _hash_of(key)
+        check_callback(callback)
+        key_hash = hash_of(key)
         now = self._core.now()
         return self._register(Timer(max(now, when_ns), callback, args, 0, key, key_hash))
 
@@ -191,9 +190,9 @@ class Engine:
         Raises as `call_later`. O(log n) for the call, and for each slot.
         """
         period_ns = interval_ns(interval, "interval")
-        _check_callback(callback)
+        check_callback(callback)
         delay_in_ns = period_ns if delay is None else delay_ns(delay, "delay")
-        key_hash = _hash_of(key)
+        key_hash = hash_of(key)
         now = self._core.now()
         return self._register(Timer(min(now + delay_in_ns, NEVER), callback, args, period_ns, key, key_hash))
 
@@ -211,16 +210,16 @@ class Engine:
         All or nothing: with an error nothing is registered. Raises as `call_later`, naming the element, and
         ValueError if `args` and `delays` differ in length. O(k log n), without handles.
         """
-        _check_callback(callback)
+        check_callback(callback)
         if isinstance(delays, (str, bytes, bytearray)):
-            raise TypeError(f"delays must be numbers of seconds, not {_kind(delays)}")
-        delays_in_ns = [delay_ns(delay, f"delays[{i}]") for i, delay in enumerate(_items(delays, "delays"))]
+            raise TypeError(f"delays must be numbers of seconds, not {kind(delays)}")
+        delays_in_ns = [delay_ns(delay, f"delays[{i}]") for i, delay in enumerate(items(delays, "delays"))]
         tuples: list[tuple[Any, ...]] = [()] * len(delays_in_ns)
         if args is not None:
-            tuples = list(_items(args, "args"))
+            tuples = list(items(args, "args"))
             for i, arguments in enumerate(tuples):
                 if not isinstance(arguments, tuple):
-                    raise TypeError(f"args[{i}] must be a tuple, not {_kind(arguments)}")
+                    raise TypeError(f"args[{i}] must be a tuple, not {kind(arguments)}")
             if len(tuples) != len(delays_in_ns):
                 raise ValueError(f"args must be as many as delays, got {len(tuples)} for {len(delays_in_ns)} delays")
         now = self._core.now()
@@ -237,11 +236,11 @@ class Engine:
         Raises:
             TypeError: `key` is not hashable.
         """
-        key_hash = _hash_of(key)
+        key_hash = hash_of(key)
         if key is None:
             return False
         while True:
-            _, timer = self._core.table.find(key, key_hash)
+            _, timer = self._core.table.keys.find(key, key_hash)
             if timer is None:
                 return False
             if self._core.cancel(timer):
@@ -275,7 +274,7 @@ class Engine:
 
         timeout: finite and >= 0; None: without limit.
         """
-        return self._loop.stop(self, _timeout_s(timeout))
+        return self._loop.stop(self, timeout_s(timeout))
 
     def run(self) -> None:
         """Be the loop, on this thread, until `stop` is called.
@@ -298,7 +297,7 @@ class Engine:
         Raises:
             RuntimeError: inside a callback of this engine.
         """
-        return self._loop.wait_idle(_timeout_s(timeout))
+        return self._loop.wait_idle(timeout_s(timeout))
 
     def __enter__(self) -> Self:
         self.start()
@@ -306,7 +305,7 @@ class Engine:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        exc_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
@@ -371,42 +370,3 @@ class Engine:
 
     def _after_fork_in_child(self) -> None:
         self._loop.after_fork_in_child(self)
-
-
-def _kind(value: object) -> str:
-    return type(value).__name__
-
-
-def _check_callback(callback: object) -> None:
-    if not callable(callback):
-        raise TypeError(f"callback must be callable, not {_kind(callback)}")
-
-
-def _check_executor(executor: object) -> None:
-    if executor is None:
-        return
-    if isinstance(executor, int) and not isinstance(executor, bool):
-        if not 1 <= executor <= MAX_WORKERS:
-            raise ValueError(f"executor, as a number of threads, must be from 1 to {MAX_WORKERS}, got {executor}")
-    elif isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
-        raise TypeError(f"executor must be None, a number of threads or an Executor, not {_kind(executor)}")
-
-
-def _hash_of(key: Hashable) -> int:
-    """Runs foreign code, and passes on what it raises."""
-    try:
-        return hash(key)
-    except TypeError as error:
-        raise TypeError(f"key must be hashable, {_kind(key)} is not") from error
-
-
-def _items(values: Iterable[Any], name: str) -> list[Any]:
-    try:
-        iterator = iter(values)
-    except TypeError:
-        raise TypeError(f"{name} must be iterable, not {_kind(values)}") from None
-    return list(iterator)
-
-
-def _timeout_s(timeout: float | None) -> float | None:
-    return None if timeout is None else delay_ns(timeout, "timeout") / 1e9

@@ -195,7 +195,7 @@ class OneByOne:
         while not revived:
             if key is not None:
                 try:
-                    bucket, holder = core.table.find(key, run.timer.key_hash)
+                    bucket, holder = core.table.keys.find(key, run.timer.key_hash)
                 except BaseException:  # it can be compared no longer: the timer matters more than its key
                     key, holder = None, None
             with core.lock:

@@ -20,7 +20,8 @@ def check_table(table: TimerTable) -> None:
         assert heap[(index - 1) // 2][:2] < heap[index][:2], "the heap is out of order"
     armed = list(table.armed_timers())
     assert len({id(timer) for timer in armed}) == len(armed), "a timer is armed twice"
-    assert table._stale == len(heap) - len(armed) <= table.live + STALE_LIMIT
+    assert table.armed == len(armed)
+    assert len(heap) - len(armed) <= table.live + STALE_LIMIT
     for due_ns, order, timer in heap:
         assert due_ns <= NEVER
         assert not (timer.armed and timer.order == order) or (timer.live and timer.due_ns == due_ns)
@@ -33,7 +34,7 @@ def check_table(table: TimerTable) -> None:
     assert table.live == len(armed) + len(waiting), "a live timer is neither armed nor queued"
     assert sum(timer.queued for timer in armed) == len(table.ready) - len(waiting)
     keyed = {id(timer) for timer in [*armed, *waiting] if timer.key is not None}
-    for key_hash, bucket in table._buckets.items():
+    for key_hash, bucket in table.keys.buckets.items():
         assert bucket, "an empty bucket was left behind"
         for timer in bucket:
             assert timer.key_hash == key_hash

@@ -36,6 +36,7 @@ class Timer:
         "run_due_ns",
         "run_order",
         "running",  # periodic: a run of it is in progress
+        "spent_key",  # of a timer that has ended, until its release
     )
 
     def __init__(
@@ -54,6 +55,7 @@ class Timer:
         self.period_ns = period_ns
         self.key = key
         self.key_hash = key_hash
+        self.spent_key: Hashable = None
         self.live = True
         self.armed = False
         self.queued = False
@@ -62,11 +64,11 @@ class Timer:
         self.run_order = -1
         self.busy_until_ns = -NEVER
 
-    def release(self) -> tuple[object, ...]:
-        """Take out what the user gave; the caller drops it when the lock is free again."""
-        taken = (self.callback, self.args, self.key)
-        self.callback, self.args, self.key = None, (), None
-        return taken
+    def release(self) -> None:
+        """Drop what the user gave. Not under the lock: destructors run."""
+        self.callback = None
+        self.args = ()
+        self.key = self.spent_key = None
 
 
 class Run:
@@ -82,7 +84,7 @@ class Run:
         self.thread = thread  # where it runs; 0: wherever an executor likes
         self.callback = timer.callback
         self.args = timer.args
-        self.key: Hashable = None  # of a one-shot, which has lost it
+        self.key = timer.spent_key
 
     def take(self) -> Taken:
         """Callback, arguments and key; the run holds them no longer."""
