@@ -266,6 +266,8 @@ cdef int begin(Dispatcher self, bint resume) except -1:
     cdef Core *core = self.c
     cdef int result = 1
     cdef int64_t now = now_of(self)
+    if lifecycle.exiting() and not self.driven:
+        raise RuntimeError("an engine cannot be started while the interpreter ends")
     cdef bint opened = True
     lock(&core.mutex)
     if core.phase == STARTED or (core.phase == STOPPING and not resume):
