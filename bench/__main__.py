@@ -7,10 +7,15 @@ import json
 import sys
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from bench.row import Settings
 from bench.rows import ROWS
 from bench.table import environment, markdown, text
+
+if TYPE_CHECKING:
+    from bench.result import Result
+    from bench.row import Row
 
 LEAST_ROUNDS = 5
 
@@ -31,25 +36,31 @@ def main(arguments: list[str] | None = None) -> int:
 
     settings = Settings(options.quick, rounds)
     facts = environment(quick=options.quick, rounds=rounds)
-    results = []
-    for row in ROWS:
-        if options.only and row.name not in options.only:
-            continue
-        begin = perf_counter()
-        print(f"{row.name} ...", end=" ", file=sys.stderr, flush=True)
-        results += row.run(settings)
-        print(f"{perf_counter() - begin:.1f} s", file=sys.stderr)
-
-    print(*facts, "", text(results), sep="\n")
-    missed = [f"{result.title} ({result.goal.text})" for result in results if result.goal and result.met is False]
-    if missed:
-        print("\nmissed: " + "; ".join(missed))
-    if options.markdown:
-        options.markdown.write_text("\n".join([*(f"- {fact}" for fact in facts), "", markdown(results), ""]))
-    if options.json:
-        record = {"environment": facts, "results": [result.as_json() for result in results]}
-        options.json.write_text(json.dumps(record, indent=1) + "\n")
+    results: list[Result] = []
+    try:
+        for row in ROWS:
+            if not options.only or row.name in options.only:
+                results += measured(row, settings)
+    finally:  # a row that fails, or Ctrl-C, takes nothing away from the rows before it
+        print(*facts, "", text(results), sep="\n")
+        missed = [f"{result.title} ({result.goal.text})" for result in results if result.goal and result.met is False]
+        if missed:
+            print("\nmissed: " + "; ".join(missed))
+        if options.markdown:
+            options.markdown.write_text("\n".join([*(f"- {fact}" for fact in facts), "", markdown(results), ""]))
+        if options.json:
+            record = {"environment": facts, "results": [result.as_json() for result in results]}
+            options.json.write_text(json.dumps(record, indent=1) + "\n")
     return 0
+
+
+def measured(row: Row, settings: Settings) -> list[Result]:
+    """The results of a row; says on stderr how far it is."""
+    begin = perf_counter()
+    print(f"{row.name} ...", end=" ", file=sys.stderr, flush=True)
+    results = row.run(settings)
+    print(f"{perf_counter() - begin:.1f} s", file=sys.stderr)
+    return results
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import gc
 import json
 import subprocess
 import sys
+from array import array
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter, process_time, sleep
@@ -18,13 +19,13 @@ import psutil  # type: ignore[import-untyped]
 
 from bench.peers import event_loop, heap
 from bench.peers.engines import NATIVE, TWIN
-from bench.workload import nothing
+from bench.workload import delays
 
 __all__ = ["measure"]
 
 Numbers: TypeAlias = Mapping[str, float]
 
-PENDING: dict[str, Callable[[int], object]] = {
+PENDING: dict[str, Callable[[array[float]], object]] = {
     "pysched": NATIVE.pending,
     "pysched, handles kept": NATIVE.pending_kept,
     "heapq.heappush": heap.pending,
@@ -47,11 +48,12 @@ def measure(what: str, who: str, count: int) -> Numbers:
 def memory(who: str, count: int) -> Numbers:
     """Growth of the resident set a timer, in bytes."""
     fill = PENDING[who]
-    fill(1000)  # so that what is made once is not counted
+    waits = array("d", delays(count))
+    fill(waits[:1000])  # so that what is made once is not counted
     gc.collect()
     process = psutil.Process()
     before = process.memory_info().rss
-    holder = fill(count)
+    holder = fill(waits)
     gc.collect()
     grown = process.memory_info().rss - before
     del holder
@@ -61,7 +63,7 @@ def memory(who: str, count: int) -> Numbers:
 def collection(who: str, count: int) -> Numbers:
     """Milliseconds of a full collection, without and with the timers."""
     empty = _pause_ms()
-    holder = PENDING[who](count)
+    holder = PENDING[who](array("d", delays(count)))
     full = _pause_ms()
     del holder
     return {"empty_ms": empty, "full_ms": full}
@@ -82,19 +84,19 @@ def idle(who: str, count: int) -> Numbers:
     wakeups, stop = IDLE[who](count)
     gc.collect()
     sleep(0.2)
-    woken, cpu, switches = wakeups(), process_time(), _waits()
+    woken, cpu, switches = wakeups(), process_time(), _switches()
     sleep(IDLE_SECONDS)
     numbers = {
         "cpu_ms": (process_time() - cpu) * 1e3,
         # One is this thread's own sleep.
-        "switches": _waits() - switches - 1,
+        "switches": _switches() - switches - 1,
         "wakeups": wakeups() - woken,
     }
     stop()
     return numbers
 
 
-def _waits() -> int:
+def _switches() -> int:
     """The kernel's count of waits that ended, of all threads of this process."""
     if sys.platform == "win32":
         return int(psutil.Process().num_ctx_switches().voluntary)
@@ -104,7 +106,6 @@ def _waits() -> int:
 
 
 def main(what: str, who: str, count: str) -> None:
-    nothing()
     probe = {"memory": memory, "collection": collection, "idle": idle}[what]
     print(json.dumps(probe(who, int(count))))
 

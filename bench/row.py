@@ -43,7 +43,7 @@ class Timed:
     title: str
     contenders: Mapping[str, Operation]
     clock: Callable[[], int] = wall_ns
-    count: int = 200_000
+    count: int = 100_000
     goal: Goal | None = None
 
     def run(self, settings: Settings) -> list[Result]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 
 from pysched import Command
@@ -16,16 +18,18 @@ def nothing() -> None:
     """The callback of all timers: a Python function, so that calling it costs every contender the same."""
 
 
-def delays(count: int) -> list[float]:
+@lru_cache(maxsize=2)
+def delays(count: int) -> tuple[float, ...]:
     """Seconds within the next hour, in no order, the same in every run; none comes due while it is measured."""
     random = Random(1)
-    return [random.uniform(60.0, 3660.0) for _ in range(count)]
+    return tuple(random.uniform(60.0, 3660.0) for _ in range(count))
 
 
-def times_ns(count: int) -> list[int]:
+@lru_cache(maxsize=2)
+def times_ns(count: int) -> array[int]:
     """Whole nanoseconds within an hour, in no order."""
     random = Random(2)
-    return [random.randrange(3_600_000_000_000) for _ in range(count)]
+    return array("q", (random.randrange(3_600_000_000_000) for _ in range(count)))
 
 
 def keys(count: int) -> list[str]:

@@ -5,19 +5,11 @@ from libc.math cimport isfinite
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 
+from .core cimport Core, Entry, entry_call, saturating_add
 from .dispatcher cimport now_of
 from .numbers cimport seconds_ns, to_ns
 from .platform cimport lock, unlock
-from .timers cimport (
-    Core,
-    Entry,
-    core_place,
-    core_reserve,
-    core_wants_wake,
-    entry_call,
-    raise_shortage,
-    saturating_add,
-)
+from .timers cimport core_place, core_reserve, core_wants_wake, raise_shortage
 
 cdef enum:
     BATCH = 1024                     # timers added under one hold of the mutex

@@ -4,13 +4,15 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
 from libc.stdint cimport int64_t, uint32_t
 
+from .core cimport COMMAND, NO_ARGUMENTS, REPEATS, Entry, Run, saturating_add
 from .dispatch cimport start as start_loop
 from .dispatch cimport stop as stop_loop
 from .dispatcher cimport Dispatcher, now_of
 from .interpreter cimport call_method, optional_attribute
+from .invariants cimport core_check
 from .keys cimport key_hash, keys_prefetch
 from .numbers cimport interval_ns, timeout_seconds, to_ns
-from .timers cimport COMMAND, NO_ARGUMENTS, REPEATS, Entry, Run, core_add, core_cancel_key, core_check, saturating_add
+from .timers cimport core_add, core_cancel_key
 
 from pysched.reports import call_handler, log_error
 

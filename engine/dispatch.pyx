@@ -7,9 +7,9 @@ Ground rules
 * A `stop` waits by looking again whenever it is told to, so nothing here holds anything while it waits.
 """
 
-from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t
 
+from .core cimport STARTED, STOPPED, STOPPING, Core, Runner, core_hold, core_release
 from .dispatcher cimport now_of, run_inline, runner_enter, runner_leave, runs_here
 from .executors cimport drains_wanted, hand_over, open_pool
 from .lateness cimport histogram_summary
@@ -23,7 +23,8 @@ from .platform cimport (
     waker_wait,
 )
 from .runs cimport core_collect_due, core_put_back
-from .timers cimport STARTED, STOPPED, STOPPING, Core, Runner, core_hold, core_notify, core_prune, core_release
+from .signals cimport SignalPipe
+from .timers cimport core_notify, core_prune
 
 import threading
 
@@ -212,53 +213,6 @@ def _loop_thread(Dispatcher self not None, pool, uint32_t epoch):
         loop(self, pool, epoch, None)
     except BaseException:
         pass
-
-
-cdef class SignalPipe:
-    """Makes a signal end the wait of `run()` on the main thread.
-
-    A signal that arrives just before the wait would be noticed only after it; so Python's own handler writes a byte
-    into this pipe (`signal.set_wakeup_fd`), which the wait watches.  The program's wake-up descriptor is put back
-    afterwards, with the bytes that were meant for it.
-    """
-
-    cdef int reading
-    cdef int writing
-    cdef int program
-
-    def __cinit__(self):
-        import os
-        import signal
-
-        self.reading, self.writing = os.pipe()
-        os.set_blocking(self.reading, False)
-        os.set_blocking(self.writing, False)
-        self.program = signal.set_wakeup_fd(self.writing, warn_on_full_buffer=False)
-
-    cdef int look(self) except -1:
-        """Runs the handlers of signals that have come, and raises what they raise."""
-        import os
-
-        try:
-            arrived = os.read(self.reading, 512)
-            if self.program >= 0:
-                os.write(self.program, arrived)
-        except OSError:
-            pass                         # nothing arrived, or the program's end is full or closed
-        PyErr_CheckSignals()
-        return 0
-
-    cdef int close(self) except -1:
-        import os
-        import signal
-
-        signal.set_wakeup_fd(self.program)
-        try:
-            self.look()
-        finally:
-            os.close(self.reading)
-            os.close(self.writing)
-        return 0
 
 
 cdef int begin(Dispatcher self, bint resume) except -1:

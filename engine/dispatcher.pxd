@@ -3,8 +3,9 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t
 
+from .core cimport Core, Run, Runner
+from .owner cimport _Core
 from .platform cimport monotonic_ns
-from .timers cimport Core, Run, Runner, _Core
 
 
 cdef class Dispatcher:

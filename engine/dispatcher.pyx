@@ -11,25 +11,12 @@ from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
+from .core cimport ARGUMENT_TUPLE, STARTED, STOPPED, STOPPING, Core, References, Run, Runner, drop
 from .interpreter cimport call, call_tuple, take_exception, this_thread
+from .owner cimport _Core
 from .platform cimport NEVER, lock, unlock, waker_wake
 from .runs cimport core_collect_due, core_finish, core_next_due, core_take_due, core_take_ready
-from .timers cimport (
-    ARGUMENT_TUPLE,
-    STARTED,
-    STOPPED,
-    STOPPING,
-    Core,
-    References,
-    Run,
-    Runner,
-    _Core,
-    core_forget_orphans,
-    core_notify,
-    core_prune,
-    core_wants_wake,
-    drop,
-)
+from .timers cimport core_forget_orphans, core_notify, core_prune, core_wants_wake
 
 from pysched import lifecycle
 from pysched.clock import DrivingClock, SystemClock

@@ -3,29 +3,22 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
+from .bulk cimport add_many
+from .core cimport STARTED, Entry, Run, entry_call, saturating_add
 from .dispatch cimport run as run_here
 from .dispatch cimport start as start_loop
 from .dispatch cimport stats as take_stats
 from .dispatch cimport stop as stop_loop
 from .dispatch cimport wait_idle as wait_until_idle
-from .bulk cimport add_many
 from .dispatcher cimport Dispatcher, now_of
 from .executors cimport accept_executor
 from .handle cimport TimerHandle, new_handle
+from .invariants cimport core_check
 from .keys cimport key_hash
 from .numbers cimport interval_ns, moment_ns, timeout_seconds, to_ns
 from .platform cimport NEVER, lock, unlock
 from .runs cimport core_next_due
-from .timers cimport (
-    STARTED,
-    Entry,
-    Run,
-    core_add,
-    core_cancel_key,
-    core_check,
-    entry_call,
-    saturating_add,
-)
+from .timers cimport core_add, core_cancel_key
 
 from pysched.reports import call_handler, log_error
 

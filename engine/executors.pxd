@@ -2,8 +2,8 @@
 
 from libc.stdint cimport uint32_t
 
+from .core cimport Core
 from .dispatcher cimport Dispatcher
-from .timers cimport Core
 
 
 cdef int accept_executor(Dispatcher self, object executor) except -1

@@ -3,20 +3,11 @@
 from libc.stdint cimport UINT32_MAX, int64_t
 from libc.string cimport memset
 
+from .core cimport ARGUMENT_TUPLE, ONE_ARGUMENT, STARTED, Entry, References, Run, drop
 from .dispatcher cimport drain_ready, now_of
 from .platform cimport lock, unlock
 from .runs cimport core_finish, core_restore_run, core_take_ready
-from .timers cimport (
-    ARGUMENT_TUPLE,
-    ONE_ARGUMENT,
-    STARTED,
-    Entry,
-    References,
-    Run,
-    core_add,
-    core_notify,
-    drop,
-)
+from .timers cimport core_add, core_notify
 
 from functools import partial
 from os import getpid

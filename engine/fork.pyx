@@ -4,9 +4,9 @@ The handlers are those of the C library, not of `os.register_at_fork`: between t
 thread of Python runs, so that taking every core's mutex cannot meet a thread that has one and waits for the GIL.
 """
 
+from .core cimport STOPPED, Core, first_core, registry_lock
 from .platform cimport at_fork, lock, mutex_init, unlock, waker_forget
 from .runs cimport core_abandon_runs, core_put_back
-from .timers cimport STOPPED, Core, first_core, registry_lock
 
 
 cdef void before() noexcept nogil:

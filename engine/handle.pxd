@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t
 
-from .timers cimport Core
+from .core cimport Core
 
 
 cdef class TimerHandle:

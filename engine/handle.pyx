@@ -2,8 +2,9 @@
 
 cimport cython
 
+from .core cimport Slot, core_hold, core_release, slot_at
 from .platform cimport lock, unlock
-from .timers cimport Slot, core_cancel, core_hold, core_release, slot_at
+from .timers cimport core_cancel
 
 
 cdef TimerHandle new_handle(Core *core):

@@ -5,7 +5,7 @@ All functions are called with the core's mutex held.
 
 from libc.stdint cimport int64_t
 
-from .timers cimport Core, References, Run
+from .core cimport Core, References, Run
 
 
 cdef bint core_take_due(Core *core, int64_t now, bint only_first, Run *run) noexcept

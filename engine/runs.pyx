@@ -3,11 +3,7 @@
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint32_t, uint64_t
 
-from .heap cimport SLOT_MASK, Node, heap_pop, heap_push, heap_replace_root, prefetch
-from .keys cimport KeyEntry, keys_at, keys_remove
-from .lateness cimport histogram_add
-from .platform cimport NEVER
-from .timers cimport (
+from .core cimport (
     COMMAND,
     HELD,
     PENDING,
@@ -17,16 +13,15 @@ from .timers cimport (
     ZOMBIE,
     Record,
     Slot,
-    core_bound_stale,
-    core_free_slot,
-    core_free_zombie,
-    core_keep_order,
-    core_next_tie,
-    core_prune,
     record_at,
     saturating_add,
     slot_at,
 )
+from .heap cimport SLOT_MASK, Node, heap_pop, heap_push, heap_replace_root, prefetch
+from .keys cimport KeyEntry, keys_at, keys_remove
+from .lateness cimport histogram_add
+from .platform cimport NEVER
+from .timers cimport core_bound_stale, core_free_slot, core_free_zombie, core_keep_order, core_next_tie, core_prune
 
 
 cdef enum:

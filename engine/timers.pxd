@@ -1,165 +1,12 @@
-"""The slot table and all that one engine keeps in C: `Core`.
+"""The slot table at work: adding, replacing, cancelling, and the order of submission.
 
-Ground rules
-* `Core.mutex` guards everything in a `Core`.  The GIL guards nothing of it, but object pointers in slots and key
-  entries are written only by a thread that holds the GIL (or is attached), since the garbage collector reads them.
-* Nothing under the mutex allocates a Python object, releases a reference or runs foreign code.  References that are
-  to go are moved into a `References` and dropped after the unlock.
-* A thread that holds the mutex never waits for the GIL; so one that holds the GIL may wait for the mutex.
-* A `Core` lives as long as somebody counts on it: `_Core` (the owner of the references in it), each handle, each thread
-  in a loop.  With `_Core` go the references; with the last count the memory.
+`core_*` functions are called with the core's mutex held, unless their docstring says otherwise.
 """
 
-from cpython.method cimport PyMethod_Check, PyMethod_GET_FUNCTION, PyMethod_GET_SELF
-from cpython.object cimport PyObject
-from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from .heap cimport Heap
-from .keys cimport KeyTable
-from .lateness cimport Histogram
-from .platform cimport NEVER, Mutex, Waker
-from .slab cimport Slab, slab_at
+from .core cimport Core, Entry, References, Slot
 
-
-cdef enum SlotState:
-    FREE
-    PENDING          # in the heap, by the node whose tie it holds
-    READY            # in the ready ring and no longer in the heap
-    RUNNING          # a command in progress; it may come again
-    HELD             # a due command whose key is running
-    ZOMBIE           # cancelled while in the ready ring, which still holds its index
-
-cdef enum ArgumentLayout:
-    NO_ARGUMENTS
-    ONE_ARGUMENT
-    ARGUMENT_TUPLE
-
-cdef enum SlotFlags:
-    COMMAND = 1      # `callback` is a command: execute(context)
-    REPEATS = 2      # a command that had an interval when it was submitted
-
-cdef enum Phase:
-    STOPPED
-    STARTED
-    STOPPING
-
-cdef struct Slot:                    # 56 bytes: with its node of 16, what a pending one-shot costs
-    PyObject *callback               # owned; NULL in a slot that holds no references
-    PyObject *receiver               # the `self` of an unpacked bound method, or NULL
-    PyObject *arguments              # by `layout`: nothing, the argument, or a tuple of several
-    int64_t when                     # due; of a periodic timer that is queued or running: its next slot
-    uint64_t tie                     # that of its node in the heap; any other node of this slot is stale
-    uint32_t generation              # counts the timers that had this slot; never 0 in a live one
-    uint32_t record                  # accounting of a periodic timer, or 0
-    uint32_t key                     # entry of the cancellation table, or 0; free slots are linked through it
-    uint8_t state
-    uint8_t layout
-    uint8_t flags
-
-cdef struct Record:                  # accounting of a periodic timer
-    int64_t period
-    int64_t busy_until               # end of its last run
-    int64_t waiting_when             # due time and tie of the run in the ready ring
-    uint64_t waiting_tie
-    uint64_t runs
-    uint64_t errors
-    uint64_t coalesced
-    uint32_t waiting                 # runs in the ready ring: 0 or 1
-    uint32_t active                  # runs in progress: 0 or 1
-
-cdef struct References:              # owned, to be dropped outside the mutex
-    PyObject *callback
-    PyObject *receiver
-    PyObject *arguments
-    PyObject *key
-
-cdef struct Entry:                   # what a new timer is made of; all references are borrowed
-    PyObject *callback
-    PyObject *receiver
-    PyObject *arguments
-    PyObject *key
-    Py_hash_t hash
-    int64_t when
-    int64_t period                   # 0: one-shot
-    uint8_t layout
-    uint8_t flags
-
-cdef struct Run:                     # a callback taken from the core, from its start to its end
-    References references            # owned by the run
-    int64_t due
-    uint32_t slot
-    uint32_t generation
-    uint32_t key                     # of a command: the entry that is marked as running
-    uint8_t layout
-    uint8_t flags
-    bint periodic
-    bint failed
-
-cdef struct Runner:                  # a thread inside a loop, a drain or ManualClock.advance, on that thread's stack
-    unsigned long thread
-    bint calling                     # inside a callback
-    Runner *next
-
-cdef struct Core:
-    Mutex mutex
-    long references
-    Core *previous                   # all cores of the process, for fork
-    Core *next
-
-    Heap heap
-    Slab slots
-    Slab records
-    KeyTable keys
-    uint64_t order                   # that of the latest submission
-    size_t stale                     # nodes of the heap whose timer is gone
-    size_t live                      # timers that may still start, each periodic one once
-    size_t periodic                  # live timers that have a record
-    size_t outside                   # slots READY, RUNNING or HELD: each may be put back into the heap
-    size_t reserved                  # slots and nodes promised to a call_many in progress
-
-    uint32_t *ring                   # indices of slots, due and waiting for a worker
-    uint32_t ring_mask
-    uint32_t ring_head
-    uint32_t ring_count              # zombies included
-    uint32_t zombies
-
-    uint64_t scheduled
-    uint64_t started
-    uint64_t cancelled
-    uint64_t coalesced
-    uint64_t errors
-    uint64_t wakeups
-    uint64_t dropped
-    size_t running                   # callbacks in progress
-    Histogram lateness
-
-    Phase phase
-    uint32_t epoch                   # grows with each start: drains of an earlier one know themselves
-    uint32_t forks                   # grows in each child: a thread that forked in a callback knows itself
-    bint looping                     # a thread is in the loop
-    bint native_clock
-    bint sleeping                    # the loop waits, until `sleep_until` unless woken
-    int64_t sleep_until
-    int64_t start_ns
-    Waker waker
-    uint32_t workers                 # of the thread pool; 0: callbacks run in the loop
-    uint32_t drains                  # submitted and not ended, of this epoch
-    uint32_t busy                    # of those: inside a callback
-    uint32_t waiting                 # threads in wait_idle or stop
-    PyObject *waiters                # borrowed from `_Core`; NULL once that is gone
-    Runner *runners
-
-
-cdef class _Core:
-    cdef Core *c
-    cdef object waiters                      # pysched.waiting.Waiters
-
-
-cdef Mutex *registry_lock() noexcept nogil
-cdef Core *first_core() noexcept nogil
-cdef void core_hold(Core *core) noexcept nogil
-cdef void core_release(Core *core) noexcept nogil
 
 cdef int core_reserve(Core *core, size_t slots, size_t records) noexcept nogil
 cdef int raise_shortage(int failure) except -1
@@ -171,7 +18,6 @@ cdef bint core_cancel(Core *core, uint32_t index, uint32_t generation) noexcept
 cdef int core_cancel_key(Core *core, object key) except -1
 cdef void core_forget_orphans(Core *core) noexcept
 cdef void core_notify(Core *core) noexcept
-
 cdef void core_keep_order(Core *core) noexcept nogil
 cdef uint64_t core_next_tie(Core *core, uint32_t index) noexcept nogil
 cdef void core_renumber(Core *core) noexcept nogil
@@ -179,38 +25,3 @@ cdef void core_free_slot(Core *core, uint32_t index, Slot *slot) noexcept nogil
 cdef void core_free_zombie(Core *core, uint32_t index) noexcept nogil
 cdef void core_prune(Core *core) noexcept nogil
 cdef void core_bound_stale(Core *core) noexcept nogil
-cdef void drop(References *garbage) noexcept
-cdef void core_check(Core *core) except *
-
-
-cdef inline Slot *slot_at(const Core *core, uint32_t index) noexcept nogil:
-    return <Slot *>slab_at(&core.slots, index)
-
-
-cdef inline Record *record_at(const Core *core, uint32_t index) noexcept nogil:
-    return <Record *>slab_at(&core.records, index)
-
-
-cdef inline void entry_call(Entry *entry, object callback, tuple arguments) noexcept:
-    """Sets what `entry` calls, in its cheapest form: a bound method as function and `self`, one argument bare."""
-    cdef Py_ssize_t count = PyTuple_GET_SIZE(arguments)
-    entry.callback = <PyObject *>callback
-    entry.receiver = NULL
-    entry.arguments = NULL
-    entry.layout = NO_ARGUMENTS
-    if count > 1:
-        # A method keeps its object here: a call with a tuple cannot take one more argument in front.
-        entry.layout = ARGUMENT_TUPLE
-        entry.arguments = <PyObject *>arguments
-        return
-    if PyMethod_Check(callback):
-        entry.callback = <PyObject *>PyMethod_GET_FUNCTION(callback)
-        entry.receiver = <PyObject *>PyMethod_GET_SELF(callback)
-    if count:
-        entry.layout = ONE_ARGUMENT
-        entry.arguments = <PyObject *>PyTuple_GET_ITEM(arguments, 0)
-
-
-cdef inline int64_t saturating_add(int64_t a, int64_t b) noexcept nogil:
-    """a + b for b >= 0, at most NEVER."""
-    return a + b if a < NEVER - b else NEVER

@@ -1,115 +1,45 @@
-"""The slot table: adding, replacing and cancelling timers, and what the garbage collector sees of them.
+"""See timers.pxd."""
 
-Ground rules stand in timers.pxd.  `core_*` functions are called with the
-mutex held unless their docstring says otherwise.
-"""
-
-cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport realloc
 from libc.string cimport memcpy
 
+from .core cimport (
+    FREE,
+    HELD,
+    PENDING,
+    READY,
+    RUNNING,
+    STALE_ALLOWANCE,
+    ZOMBIE,
+    Core,
+    Entry,
+    Record,
+    References,
+    Slot,
+    drop,
+    record_at,
+    slot_at,
+)
 from .heap cimport (
     ORDER_LIMIT,
     SLOT_BITS,
     SLOT_LIMIT,
     SLOT_MASK,
     Node,
-    heap_free,
-    heap_ordered,
     heap_pop,
     heap_push,
     heap_reserve,
     heap_restore,
     heap_sort,
 )
-from .interpreter cimport ClearFunction, TraverseFunction, TypeSlots, VisitFunction
-from .keys cimport KeyEntry, key_hash, keys_add, keys_at, keys_find, keys_free, keys_init, keys_remove, keys_reserve
-from .platform cimport atomic_decrement, atomic_increment, lock, mutex_destroy, mutex_init, unlock, waker_close
-from .platform cimport waker_init
-from .slab cimport CHUNK_ITEMS, slab_free, slab_give, slab_init, slab_reserve, slab_room, slab_take
+from .keys cimport KeyEntry, key_hash, keys_add, keys_at, keys_find, keys_remove, keys_reserve
+from .platform cimport NEVER, lock, unlock
+from .slab cimport CHUNK_ITEMS, slab_give, slab_reserve, slab_room, slab_take
 
 from pysched.errors import TimerLimitError
-from pysched.waiting import Waiters
-
-cdef enum:
-    STALE_ALLOWANCE = 1024
-
-
-# -- a core's life --------------------------------------------------------------------------------------------------
-
-cdef Mutex registry_mutex               # guards the list of cores; taken before any core's mutex, never after
-cdef Core *registry_head = NULL
-mutex_init(&registry_mutex)
-
-
-cdef Mutex *registry_lock() noexcept nogil:
-    return &registry_mutex
-
-
-cdef Core *first_core() noexcept nogil:
-    return registry_head
-
-
-cdef Core *core_new() noexcept nogil:
-    """A core with one count, for its owner; NULL if there is no memory.  No mutex held."""
-    global registry_head
-    cdef Core *core = <Core *>calloc(1, sizeof(Core))
-    cdef Slot *slot = NULL
-    cdef Record *record = NULL
-    if core == NULL:
-        return NULL
-    mutex_init(&core.mutex)
-    slab_init(&core.slots, sizeof(Slot), <uint32_t><size_t>&slot.key)
-    slab_init(&core.records, sizeof(Record), <uint32_t><size_t>&record.waiting)
-    keys_init(&core.keys)
-    waker_init(&core.waker)
-    core.references = 1
-    lock(&registry_mutex)
-    core.next = registry_head
-    if registry_head != NULL:
-        registry_head.previous = core
-    registry_head = core
-    unlock(&registry_mutex)
-    return core
-
-
-cdef void core_hold(Core *core) noexcept nogil:
-    atomic_increment(&core.references)
-
-
-cdef void core_release(Core *core) noexcept nogil:
-    """Gives up a count; the last one frees the memory, which then holds no references.  No mutex held."""
-    global registry_head
-    if atomic_decrement(&core.references):
-        return
-    lock(&registry_mutex)
-    if core.previous != NULL:
-        core.previous.next = core.next
-    else:
-        registry_head = core.next
-    if core.next != NULL:
-        core.next.previous = core.previous
-    unlock(&registry_mutex)
-    waker_close(&core.waker)
-    heap_free(&core.heap)
-    slab_free(&core.slots)
-    slab_free(&core.records)
-    keys_free(&core.keys)
-    free(core.ring)
-    mutex_destroy(&core.mutex)
-    free(core)
-
-
-# -- references -----------------------------------------------------------------------------------------------------
-
-cdef void drop(References *garbage) noexcept:
-    """Releases references; destructors run here, so no mutex may be held."""
-    Py_XDECREF(garbage.callback)
-    Py_XDECREF(garbage.receiver)
-    Py_XDECREF(garbage.arguments)
-    Py_XDECREF(garbage.key)
 
 
 cdef inline void take_references(Slot *slot, References *garbage) noexcept nogil:
@@ -475,159 +405,3 @@ cdef void core_renumber(Core *core) noexcept nogil:
                 record.waiting_tie = core.order << SLOT_BITS | index
     core.heap.size = kept
     core.stale = 0
-
-
-# -- invariants -----------------------------------------------------------------------------------------------------
-
-cdef void core_check(Core *core) except *:
-    """Raises AssertionError naming the first invariant that does not hold; O(n).  No mutex held."""
-    cdef const char *broken
-    lock(&core.mutex)
-    broken = first_broken(core)
-    unlock(&core.mutex)
-    if broken != NULL:
-        raise AssertionError(broken.decode())
-
-
-cdef const char *first_broken(Core *core) noexcept nogil:
-    cdef size_t i, pending = 0, outside = 0, live = 0, periodic = 0, zombies = 0, waiting = 0, ready = 0, keys = 0
-    cdef Slot *slot
-    cdef KeyEntry *key
-    if not heap_ordered(&core.heap):
-        return b"a node of the heap is before its parent"
-    for i in range(core.heap.size):
-        slot = slot_at(core, <uint32_t>(core.heap.nodes[i].tie & SLOT_MASK))
-        if slot.tie == core.heap.nodes[i].tie:
-            if slot.state != PENDING or slot.when != core.heap.nodes[i].when:
-                return b"a live node disagrees with its slot"
-            pending += 1
-    if core.heap.size - pending != core.stale:
-        return b"the count of stale nodes is wrong"
-    if core.stale > core.heap.size - core.stale + STALE_ALLOWANCE:
-        return b"too many stale nodes"
-    if core.heap.capacity < core.heap.size + core.outside + core.periodic and core.slots.chunk_count:
-        return b"the heap has no room for what may be put back"
-    for i in range(1, core.slots.top):
-        slot = slot_at(core, <uint32_t>i)
-        if (slot.callback != NULL) != (slot.state != FREE and slot.state != ZOMBIE):
-            return b"a slot's state and its references disagree"
-        if slot.state == FREE:
-            continue
-        if slot.state == ZOMBIE:
-            zombies += 1
-            continue
-        if slot.state != RUNNING:
-            live += 1
-        if slot.state == PENDING:
-            pending -= 1
-        else:
-            outside += 1
-            ready += slot.state == READY
-        if slot.record:
-            periodic += 1
-            waiting += record_at(core, slot.record).waiting
-        if slot.key and keys_at(&core.keys, slot.key).slot != i:
-            return b"a timer does not hold its key"
-    if pending:
-        return b"a pending slot has no node"
-    if outside != core.outside or live != core.live or periodic != core.periodic or zombies != core.zombies:
-        return b"a count of slots is wrong"
-    if ready + waiting + zombies != core.ring_count:
-        return b"the ready ring and the slots disagree"
-    for i in range(1, core.keys.entries.top):
-        key = keys_at(&core.keys, <uint32_t>i)
-        if key.key == NULL:
-            continue
-        keys += 1
-        if key.slot == 0 and not key.running:
-            return b"a key is held by nothing"
-        if key.slot and slot_at(core, key.slot).key != i:
-            return b"a key's timer does not know it"
-    if keys != core.keys.count:
-        return b"the count of keys is wrong"
-    return NULL
-
-
-# -- what the garbage collector sees --------------------------------------------------------------------------------
-
-@cython.final
-cdef class _Core:
-    """Owner of the references in a `Core`'s slots, for the sake of the garbage collector."""
-
-    def __cinit__(self):
-        self.c = core_new()
-        if self.c == NULL:
-            raise MemoryError
-        self.waiters = Waiters()
-        self.c.waiters = <PyObject *>self.waiters
-
-    def __dealloc__(self):
-        self.c.waiters = NULL
-        drop_everything(self.c)
-        core_release(self.c)
-
-
-cdef void drop_everything(Core *core) noexcept:
-    """Cancels all timers, one at a time, since each destructor may add or cancel some.  No mutex held."""
-    cdef References garbage
-    cdef uint32_t index = 1
-    cdef bint found
-    while True:
-        lock(&core.mutex)
-        while index < core.slots.top and slot_at(core, index).callback == NULL:
-            index += 1
-        found = index < core.slots.top
-        if found:
-            core_detach(core, index, False, &garbage)
-        unlock(&core.mutex)
-        if not found:
-            return
-        drop(&garbage)
-
-
-cdef TraverseFunction traverse_members = (<TypeSlots *>_Core).tp_traverse
-cdef ClearFunction clear_members = (<TypeSlots *>_Core).tp_clear
-
-
-cdef int traverse(PyObject *self, VisitFunction visit, void *argument) noexcept:
-    """Visits every reference in slots and keys.
-
-    Needs no mutex: the pointers change only under the GIL, which the collector holds.
-    """
-    cdef Core *core = (<_Core>self).c
-    cdef Slot *slot
-    cdef PyObject *key
-    cdef uint32_t i
-    cdef int result = traverse_members(self, visit, argument)
-    if result or core == NULL:
-        return result
-    for i in range(1, core.slots.top):
-        slot = slot_at(core, i)
-        if slot.callback == NULL:
-            continue
-        result = visit(slot.callback, argument)
-        if not result and slot.receiver != NULL:
-            result = visit(slot.receiver, argument)
-        if not result and slot.arguments != NULL:
-            result = visit(slot.arguments, argument)
-        if result:
-            return result
-    for i in range(1, core.keys.entries.top):
-        key = keys_at(&core.keys, i).key
-        if key != NULL:
-            result = visit(key, argument)
-            if result:
-                return result
-    return 0
-
-
-cdef int clear(PyObject *self) noexcept:
-    cdef Core *core = (<_Core>self).c
-    if core != NULL:
-        core.waiters = NULL
-        drop_everything(core)
-    return clear_members(self)
-
-
-(<TypeSlots *>_Core).tp_traverse = traverse
-(<TypeSlots *>_Core).tp_clear = clear

@@ -663,8 +663,7 @@ class TestSignals:
         process = run_python(
             program(
                 """
-        import faulthandler, random
-        faulthandler.dump_traceback_later(30, exit=True)
+        import random
         generator = random.Random(13)
         engine = Engine({{executor}})
         signal.signal(signal.SIGALRM, lambda number, frame: engine.stop())

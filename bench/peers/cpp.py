@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-from array import array
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -63,16 +62,14 @@ def _queue() -> Iterator[tuple[ctypes.CDLL, int]]:
 @contextmanager
 def push(count: int) -> Iterator[Callable[[], object]]:
     with _queue() as (library, queue):
-        times = array("q", times_ns(count))
-        address, _ = times.buffer_info()
+        address, _ = times_ns(count).buffer_info()
         yield lambda: library.queue_push_all(queue, address, count)
 
 
 @contextmanager
 def drain(count: int) -> Iterator[Callable[[], object]]:
     with _queue() as (library, queue):
-        times = array("q", times_ns(count))
-        address, _ = times.buffer_info()
+        address, _ = times_ns(count).buffer_info()
         library.queue_push_all(queue, address, count)
 
         def timed() -> None:

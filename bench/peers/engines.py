@@ -14,7 +14,7 @@ from typing import Any
 
 import pysched._engine
 import pysched._pure
-from bench.workload import Plain, commands_with_keys, delays, keys, nothing
+from bench.workload import TOMORROW, Plain, commands_with_keys, delays, keys, nothing
 
 __all__ = ["NATIVE", "TWIN", "EnginePeer"]
 
@@ -208,16 +208,16 @@ class EnginePeer:
 
     # -- for the probes --
 
-    def pending(self, count: int) -> object:
-        """Who holds `count` pending timers of one callback."""
+    def pending(self, waits: array[float]) -> object:
+        """Who holds as many pending timers of one callback."""
         engine = self.engine()
-        for delay in array("d", delays(count)):
+        for delay in waits:
             engine.call_later(delay, nothing)
         return engine
 
-    def pending_kept(self, count: int) -> object:
+    def pending_kept(self, waits: array[float]) -> object:
         engine = self.engine()
-        handles = [engine.call_later(delay, nothing) for delay in array("d", delays(count))]
+        handles = [engine.call_later(delay, nothing) for delay in waits]
         return engine, handles
 
     def idle(self, count: int) -> tuple[Callable[[], int], Callable[[], object]]:
@@ -225,7 +225,7 @@ class EnginePeer:
         engine = self.engine()
         engine.start()
         for delay in delays(count):
-            engine.call_later(86400.0 + delay, nothing)
+            engine.call_later(TOMORROW + delay, nothing)
         return lambda: engine.stats().wakeups, engine.stop
 
     def lateness(self, deadlines: Sequence[float]) -> list[float]:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import selectors
 import threading
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bench.workload import delays, keys, nothing
+from bench.workload import TOMORROW, delays, keys, nothing
+
+if TYPE_CHECKING:
+    from array import array
 
 __all__ = [
     "add_keyed",
@@ -152,9 +154,9 @@ def run_inline(count: int) -> Prepared:
         yield loop.run_forever
 
 
-def pending(count: int) -> object:
+def pending(waits: array[float]) -> object:
     loop = asyncio.new_event_loop()
-    for delay in array("d", delays(count)):
+    for delay in waits:
         loop.call_later(delay, nothing)
     return loop
 
@@ -175,7 +177,7 @@ def idle(count: int) -> tuple[Callable[[], int], Callable[[], object]]:
     selector = _CountingSelector()
     loop = asyncio.SelectorEventLoop(selector)
     for delay in delays(count):
-        loop.call_later(86400.0 + delay, nothing)
+        loop.call_later(TOMORROW + delay, nothing)
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 

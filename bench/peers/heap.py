@@ -181,9 +181,9 @@ def drain(count: int) -> Prepared:
     yield timed
 
 
-def pending(count: int) -> object:
+def pending(waits: array[float]) -> object:
     heap: list[Any] = []
     sequence = counter()
-    for delay in array("d", delays(count)):
+    for delay in waits:
         heappush(heap, (monotonic() + delay, next(sequence), nothing))
     return heap

@@ -20,8 +20,6 @@ from bench.row import Timed
 
 __all__ = ["ROWS"]
 
-COUNT = 100_000
-
 ROWS = [
     Timed(
         "dispatch",
@@ -32,7 +30,6 @@ ROWS = [
             "asyncio": event_loop.run_inline,
             "twin": TWIN.run_pool,
         },
-        count=COUNT,
         goal=Goal(">= 40 times as fast", 1 / 40, "pool.submit"),
     ),
     Timed(
@@ -43,7 +40,6 @@ ROWS = [
             "pool.submit": pool.run_pool,
             "twin": TWIN.run_pool_shuffled,
         },
-        count=COUNT,
     ),
     Timed(
         "dispatch-all",
@@ -53,7 +49,6 @@ ROWS = [
             "pool.submit": pool.run_pool,
             "twin": TWIN.register_and_run,
         },
-        count=COUNT,
     ),
     Timed(
         "inline",
@@ -64,6 +59,5 @@ ROWS = [
             "heappop and call": heap.run_inline,
             "twin": TWIN.run_inline,
         },
-        count=COUNT,
     ),
 ]

@@ -59,7 +59,7 @@ ROWS = [
             "twin": TWIN.bulk,
         },
         clock=cpu_ns,
-        count=1_000_000,
+        count=500_000,
         goal=Goal("<= 50 ns", 50.0),
     ),
     Timed(

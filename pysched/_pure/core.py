@@ -43,6 +43,7 @@ class Session:
         "ended",
         "failure",
         "interruptible",
+        "on_main_thread",
         "sleeps_until_ns",
         "started_ns",
         "stopping",
@@ -55,7 +56,8 @@ class Session:
         self.ended = False
         self.closed = False  # has ended, and its own pool is shut down
         self.failure: BaseException | None = None  # an internal one, for the loop to raise
-        self.interruptible = False  # callbacks run on the main thread, inside run()
+        self.on_main_thread = False  # the loop is run() there, where Ctrl-C comes in
+        self.interruptible = False  # and so are the callbacks: it may leave them
         self.sleeps_until_ns = -NEVER  # while the loop sleeps, or is about to: an earlier timer must wake it
         self.wake = WakeEvent()
 

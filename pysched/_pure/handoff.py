@@ -10,6 +10,8 @@ from _thread import get_ident
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pysched import lifecycle
+
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -83,7 +85,10 @@ class Pool:
         submitted = 0
         try:
             while submitted < wanted:
-                self._submit()
+                if self._session.on_main_thread:
+                    lifecycle.shielded(self._submit)
+                else:
+                    self._submit()
                 submitted += 1
         except BaseException:
             with core.lock:
@@ -149,7 +154,10 @@ class OneByOne:
         run = self._core.start_due(self._session, now_ns, 0)
         if run is None:
             return False
-        self._submit(run)
+        if self._session.on_main_thread:
+            lifecycle.shielded(partial(self._submit, run))
+        else:
+            self._submit(run)
         return True
 
     def close(self) -> None:

@@ -81,7 +81,8 @@ class Loop:
         hand_off: HandOff | None = None
         entered = core.enter()
         try:
-            session.interruptible = self._executor is None and threading.current_thread() is threading.main_thread()
+            session.on_main_thread = threading.current_thread() is threading.main_thread()
+            session.interruptible = session.on_main_thread and self._executor is None
             hand_off = self._make_hand_off(session)
             self._loop(session, hand_off)
         except Exception as failure:

@@ -1,0 +1,81 @@
+"""A core's life: made with one count, freed with the last.  See core.pxd for the ground rules."""
+
+from cpython.ref cimport Py_XDECREF
+from libc.stdlib cimport calloc, free
+
+from .heap cimport heap_free
+from .keys cimport keys_free, keys_init
+from .platform cimport atomic_decrement, atomic_increment, lock, mutex_destroy, mutex_init, unlock, waker_close
+from .platform cimport waker_init
+from .slab cimport slab_free, slab_init
+
+
+cdef Mutex registry_mutex               # guards the list of cores; taken before any core's mutex, never after
+cdef Core *registry_head = NULL
+mutex_init(&registry_mutex)
+
+
+cdef Mutex *registry_lock() noexcept nogil:
+    return &registry_mutex
+
+
+cdef Core *first_core() noexcept nogil:
+    return registry_head
+
+
+cdef Core *core_new() noexcept nogil:
+    """A core with one count, for its owner; NULL if there is no memory.  No mutex held."""
+    global registry_head
+    cdef Core *core = <Core *>calloc(1, sizeof(Core))
+    cdef Slot *slot = NULL
+    cdef Record *record = NULL
+    if core == NULL:
+        return NULL
+    mutex_init(&core.mutex)
+    slab_init(&core.slots, sizeof(Slot), <uint32_t><size_t>&slot.key)
+    slab_init(&core.records, sizeof(Record), <uint32_t><size_t>&record.waiting)
+    keys_init(&core.keys)
+    waker_init(&core.waker)
+    core.references = 1
+    lock(&registry_mutex)
+    core.next = registry_head
+    if registry_head != NULL:
+        registry_head.previous = core
+    registry_head = core
+    unlock(&registry_mutex)
+    return core
+
+
+cdef void core_hold(Core *core) noexcept nogil:
+    atomic_increment(&core.references)
+
+
+cdef void core_release(Core *core) noexcept nogil:
+    """Gives up a count; the last one frees the memory, which then holds no references.  No mutex held."""
+    global registry_head
+    if atomic_decrement(&core.references):
+        return
+    lock(&registry_mutex)
+    if core.previous != NULL:
+        core.previous.next = core.next
+    else:
+        registry_head = core.next
+    if core.next != NULL:
+        core.next.previous = core.previous
+    unlock(&registry_mutex)
+    waker_close(&core.waker)
+    heap_free(&core.heap)
+    slab_free(&core.slots)
+    slab_free(&core.records)
+    keys_free(&core.keys)
+    free(core.ring)
+    mutex_destroy(&core.mutex)
+    free(core)
+
+
+cdef void drop(References *garbage) noexcept:
+    """Releases references; destructors run here, so no mutex may be held."""
+    Py_XDECREF(garbage.callback)
+    Py_XDECREF(garbage.receiver)
+    Py_XDECREF(garbage.arguments)
+    Py_XDECREF(garbage.key)

@@ -1,0 +1,4 @@
+from .core cimport Core
+
+
+cdef void core_check(Core *core) except *

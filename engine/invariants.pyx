@@ -1,0 +1,77 @@
+"""What must always hold of a core; asked by `_check()`, which tests call after each step."""
+
+from libc.stdint cimport uint32_t
+
+from .core cimport FREE, PENDING, READY, RUNNING, STALE_ALLOWANCE, ZOMBIE, Core, Slot, record_at, slot_at
+from .heap cimport SLOT_MASK, heap_ordered
+from .keys cimport KeyEntry, keys_at
+from .platform cimport lock, unlock
+
+
+cdef void core_check(Core *core) except *:
+    """Raises AssertionError naming the first invariant that does not hold; O(n).  No mutex held."""
+    cdef const char *broken
+    lock(&core.mutex)
+    broken = first_broken(core)
+    unlock(&core.mutex)
+    if broken != NULL:
+        raise AssertionError(broken.decode())
+
+
+cdef const char *first_broken(Core *core) noexcept nogil:
+    cdef size_t i, pending = 0, outside = 0, live = 0, periodic = 0, zombies = 0, waiting = 0, ready = 0, keys = 0
+    cdef Slot *slot
+    cdef KeyEntry *key
+    if not heap_ordered(&core.heap):
+        return b"a node of the heap is before its parent"
+    for i in range(core.heap.size):
+        slot = slot_at(core, <uint32_t>(core.heap.nodes[i].tie & SLOT_MASK))
+        if slot.tie == core.heap.nodes[i].tie:
+            if slot.state != PENDING or slot.when != core.heap.nodes[i].when:
+                return b"a live node disagrees with its slot"
+            pending += 1
+    if core.heap.size - pending != core.stale:
+        return b"the count of stale nodes is wrong"
+    if core.stale > core.heap.size - core.stale + STALE_ALLOWANCE:
+        return b"too many stale nodes"
+    if core.heap.capacity < core.heap.size + core.outside + core.periodic and core.slots.chunk_count:
+        return b"the heap has no room for what may be put back"
+    for i in range(1, core.slots.top):
+        slot = slot_at(core, <uint32_t>i)
+        if (slot.callback != NULL) != (slot.state != FREE and slot.state != ZOMBIE):
+            return b"a slot's state and its references disagree"
+        if slot.state == FREE:
+            continue
+        if slot.state == ZOMBIE:
+            zombies += 1
+            continue
+        if slot.state != RUNNING:
+            live += 1
+        if slot.state == PENDING:
+            pending -= 1
+        else:
+            outside += 1
+            ready += slot.state == READY
+        if slot.record:
+            periodic += 1
+            waiting += record_at(core, slot.record).waiting
+        if slot.key and keys_at(&core.keys, slot.key).slot != i:
+            return b"a timer does not hold its key"
+    if pending:
+        return b"a pending slot has no node"
+    if outside != core.outside or live != core.live or periodic != core.periodic or zombies != core.zombies:
+        return b"a count of slots is wrong"
+    if ready + waiting + zombies != core.ring_count:
+        return b"the ready ring and the slots disagree"
+    for i in range(1, core.keys.entries.top):
+        key = keys_at(&core.keys, <uint32_t>i)
+        if key.key == NULL:
+            continue
+        keys += 1
+        if key.slot == 0 and not key.running:
+            return b"a key is held by nothing"
+        if key.slot and slot_at(core, key.slot).key != i:
+            return b"a key's timer does not know it"
+    if keys != core.keys.count:
+        return b"the count of keys is wrong"
+    return NULL
