@@ -42,6 +42,7 @@ cdef void reset(Core *core) noexcept nogil:
     core.forks += 1
     core.epoch += 1
     core.drains = core.busy = core.waiting = 0
+    core.reserved = 0                    # a call_many in progress was another thread's
     core.runners = NULL
     waker_forget(&core.waker)
     core_put_back(core)
