@@ -1,8 +1,8 @@
 """Builds the engine: every engine/X.pyx becomes the extension module pysched._engine.X.
 
-Everything else stands in pyproject.toml. Two switches, read from the environment:
+Everything else stands in pyproject.toml. Three switches, read from the environment:
 
-PYSCHED_DEBUG=1     live-object counters and C assertions, bounds checks, no optimisation, symbols
+PYSCHED_DEBUG=1     symbols, little optimisation, and Cython's checks of indices and unset variables
 PYSCHED_PORTABLE=1  what POSIX systems other than Linux get, to be tested on Linux
 PYSCHED_COVERAGE=1  line tracing for coverage.py's Cython plugin; the C files land beside their sources
 """
@@ -36,6 +36,9 @@ DIRECTIVES = {
     "wraparound": False,
     "cdivision": True,
     "initializedcheck": DEBUG,
+    # Signatures that inspect.signature() and help() can read, although methods are C descriptors.
+    "embedsignature": True,
+    "embedsignature.format": "clinic",
     "linetrace": COVERAGE,
 }
 

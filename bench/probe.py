@@ -12,11 +12,13 @@ import sys
 from array import array
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from time import perf_counter, process_time, sleep
+from statistics import median
+from time import process_time, sleep
 from typing import TypeAlias
 
 import psutil  # type: ignore[import-untyped]
 
+from bench.measure import cpu_ns
 from bench.peers import event_loop, heap
 from bench.peers.engines import NATIVE, TWIN
 from bench.workload import delays
@@ -61,7 +63,7 @@ def memory(who: str, count: int) -> Numbers:
 
 
 def collection(who: str, count: int) -> Numbers:
-    """Milliseconds of a full collection, without and with the timers."""
+    """Milliseconds of CPU time of a full collection, without and with the timers."""
     empty = _pause_ms()
     holder = PENDING[who](array("d", delays(count)))
     full = _pause_ms()
@@ -73,10 +75,10 @@ def _pause_ms() -> float:
     gc.collect()  # what is young grows old, what need not be tracked is dropped
     pauses = []
     for _ in range(3):
-        begin = perf_counter()
+        begin = cpu_ns()
         gc.collect()
-        pauses.append(perf_counter() - begin)
-    return sorted(pauses)[1] * 1e3
+        pauses.append(cpu_ns() - begin)
+    return median(pauses) / 1e6
 
 
 def idle(who: str, count: int) -> Numbers:

@@ -12,7 +12,10 @@ from bench.result import Goal, Result
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Row", "Settings", "Timed"]
+__all__ = ["MILLION", "Row", "Settings", "Timed"]
+
+USUAL = 100_000
+MILLION = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Timed:
     title: str
     contenders: Mapping[str, Operation]
     clock: Callable[[], int] = wall_ns
-    count: int = 100_000
+    count: int = USUAL
     goal: Goal | None = None
 
     def run(self, settings: Settings) -> list[Result]:

@@ -28,10 +28,11 @@ def environment(*, quick: bool, rounds: int) -> list[str]:
     return [
         f"pysched {__version__}, {platform.python_implementation()} {platform.python_version()}, "
         f"{platform.system()} {platform.machine()}, {_processor()}, {os.cpu_count()} cores{load}",
-        f"medians of {rounds} alternated rounds; cyclic gc {'enabled' if gc.isenabled() else 'DISABLED'} with "
-        f"thresholds {gc.get_threshold()}, collected before each measurement",
+        f"medians of {rounds} alternated rounds, 10^5 operations in each if nothing else is said",
+        f"cyclic gc {'enabled' if gc.isenabled() else 'DISABLED'} with thresholds {gc.get_threshold()}, "
+        "collected before each measurement",
         "CPU time of the thread for what stays on one thread and never waits, wall time for the rest",
-        *(["QUICK: sizes are a tenth, the goals are meant for the full ones"] if quick else []),
+        *(["QUICK: sizes are a tenth of what the table says; the goals are meant for the full ones"] if quick else []),
     ]
 
 

@@ -4,6 +4,7 @@ from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObj
 from libc.math cimport isfinite
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 from .core cimport Core, Entry, entry_call, saturating_add
 from .dispatcher cimport now_of
@@ -47,7 +48,7 @@ cdef class Delays:
                 return False
             self.allocate(view.shape[0])
             for i in range(self.count):
-                seconds = (<double *>(<char *>view.buf + i * view.strides[0]))[0]
+                memcpy(&seconds, <char *>view.buf + i * view.strides[0], sizeof(double))      # it may be unaligned
                 if not (seconds >= 0 and isfinite(seconds)):
                     to_ns(seconds, f"delays[{i}]")
                 self.ns[i] = seconds_ns(seconds)

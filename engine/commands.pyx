@@ -4,11 +4,11 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
 from libc.stdint cimport int64_t, uint32_t
 
-from .core cimport COMMAND, NO_ARGUMENTS, REPEATS, Entry, Run, saturating_add
+from .core cimport COMMAND, NO_ARGUMENTS, NO_REPEAT, REPEATS, Entry, References, Run, drop, saturating_add
 from .dispatch cimport start as start_loop
 from .dispatch cimport stop as stop_loop
 from .dispatcher cimport Dispatcher, now_of
-from .interpreter cimport call_method, optional_attribute
+from .interpreter cimport TypeSlots, call_method, optional_attribute, type_of
 from .invariants cimport core_check
 from .keys cimport key_hash, keys_prefetch
 from .numbers cimport interval_ns, timeout_seconds, to_ns
@@ -42,7 +42,8 @@ cdef class CommandScheduler(Dispatcher):
 
     cdef public object context
     cdef object on_error
-    cdef object known_type               # the class of the latest command, whose `execute` was seen to be callable
+    cdef TypeSlots *known_type           # the class of the latest command, whose `execute` was seen to be callable,
+    cdef unsigned int known_version      # and its version: an address alone may be that of another class by now
     cdef dict __dict__
 
     def __init__(self, context=None, on_error=None, name="scheduler", *, clock=None, max_workers=1):
@@ -67,7 +68,8 @@ cdef class CommandScheduler(Dispatcher):
         cdef int64_t delay = to_ns(delay_s, "delay_s")
         cdef Entry entry
         cdef uint32_t slot, generation
-        if type(command) is not self.known_type:
+        cdef References garbage
+        if not self.is_known(command):
             self.check_command(command)
         key = attribute(command, "key")
         entry.key = NULL
@@ -85,8 +87,9 @@ cdef class CommandScheduler(Dispatcher):
         entry.layout = NO_ARGUMENTS
         entry.period = 0
         entry.when = saturating_add(now_of(self), delay)
-        if core_add(self.c, &entry, &slot, &generation):
+        if core_add(self.c, &entry, &slot, &generation, &garbage):
             self.wake()
+        drop(&garbage)
 
     def schedule(self, command, interval_s, delay_s=0.0, key=None):
         """Runs `command` after `delay_s` seconds and then again `interval_s` seconds after the end of each run.
@@ -133,35 +136,41 @@ cdef class CommandScheduler(Dispatcher):
         if not callable(getattr(command, EXECUTE, None)):
             raise TypeError(f"command must have an execute(context) method, got {type(command).__name__}")
         if callable(getattr(type(command), EXECUTE, None)):
-            self.known_type = type(command)
+            self.known_type = type_of(<PyObject *>command)
+            self.known_version = self.known_type.tp_version_tag
         return 0
 
+    cdef inline bint is_known(self, object command) noexcept:
+        cdef TypeSlots *kind = type_of(<PyObject *>command)
+        return kind == self.known_type and kind.tp_version_tag == self.known_version and self.known_version != 0
+
     cdef int check_untouched(self) except -1:
-        for attribute in ("_queue", "_cancellation"):
-            if attribute in vars(self) or hasattr(type(self), attribute):
-                raise TypeError(f"{attribute} of a {type(self).__name__} cannot be replaced: its queue is compiled")
+        for name in ("_queue", "_cancellation"):
+            if name in vars(self) or hasattr(type(self), name):
+                raise TypeError(f"{name} of a {type(self).__name__} cannot be replaced: its queue is compiled")
         return 0
 
     # -- what a run is --
 
     cdef PyObject *invoke(self, Run *run) noexcept:
-        return call_method(run.references.callback, <PyObject *>EXECUTE, <PyObject *>self.context)
+        context = self.context               # held: the command may give the scheduler another one
+        return call_method(run.references.callback, <PyObject *>EXECUTE, <PyObject *>context)
 
     cdef int64_t repeat_at(self, Run *run, int64_t now) noexcept:
         """The interval is asked for after each run: a command may change or end its repetition."""
         try:
             interval = attribute(<object>run.references.callback, "repeat_interval_s")
             if interval is None:
-                return -1
+                return NO_REPEAT
             return saturating_add(now, interval_ns(interval, "repeat_interval_s"))
         except BaseException as error:
             self.report(run, error)
-            return -1
+            return NO_REPEAT
 
-    cdef void report(self, Run *run, object error) noexcept:
+    cdef object report(self, Run *run, object error):
         if self.on_error is not None:
-            call_handler(self.on_error, error, <object>run.references.callback)
-        elif self.context is None:
+            return call_handler(self.on_error, error, <object>run.references.callback)
+        if self.context is None:
             log_error(f"{self.name}: a command raised an exception", error)
         else:
             try:

@@ -29,7 +29,7 @@ cdef enum SlotState:
     FREE
     PENDING          # in the heap, by the node whose tie it holds
     READY            # in the ready ring and no longer in the heap
-    RUNNING          # a command in progress; it may come again
+    RUNNING          # a command in progress, which may come again, or a one-shot that an executor is being given
     HELD             # a due command whose key is running
     ZOMBIE           # cancelled while in the ready ring, which still holds its index
 
@@ -41,6 +41,9 @@ cdef enum ArgumentLayout:
 cdef enum SlotFlags:
     COMMAND = 1      # `callback` is a command: execute(context)
     REPEATS = 2      # a command that had an interval when it was submitted
+
+cdef extern from "platform.h":
+    const int64_t NO_REPEAT "INT64_MIN"  # instead of a time: the command does not come again
 
 cdef enum Phase:
     STOPPED
@@ -139,6 +142,7 @@ cdef struct Core:
 
     Phase phase
     uint32_t epoch                   # grows with each start: drains of an earlier one know themselves
+    bint orphans                     # in a child: runs of the parent's threads are still to be released
     uint32_t forks                   # grows in each child: a thread that forked in a callback knows itself
     bint looping                     # a thread is in the loop
     bint native_clock
@@ -188,6 +192,18 @@ cdef inline void entry_call(Entry *entry, object callback, tuple arguments) noex
     if count:
         entry.layout = ONE_ARGUMENT
         entry.arguments = <PyObject *>PyTuple_GET_ITEM(arguments, 0)
+
+
+cdef inline void take_references(Slot *slot, References *garbage) noexcept nogil:
+    garbage.callback = slot.callback
+    garbage.receiver = slot.receiver
+    garbage.arguments = slot.arguments
+    slot.callback = slot.receiver = slot.arguments = NULL
+
+
+cdef inline int64_t time_left(int64_t until, int64_t now) noexcept nogil:
+    """until - now, for until > now; NEVER if `until` is, whatever sign a user's clock gives to `now`."""
+    return NEVER if until == NEVER or (now < 0 and until > NEVER + now) else until - now
 
 
 cdef inline int64_t saturating_add(int64_t a, int64_t b) noexcept nogil:

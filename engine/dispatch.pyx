@@ -9,24 +9,29 @@ Ground rules
 
 from libc.stdint cimport int64_t, uint32_t
 
-from .core cimport STARTED, STOPPED, STOPPING, Core, Runner, core_hold, core_release
-from .dispatcher cimport now_of, run_inline, runner_enter, runner_leave, runs_here
+from .core cimport (
+    STARTED,
+    STOPPED,
+    STOPPING,
+    Core,
+    Runner,
+    core_hold,
+    core_release,
+    saturating_add,
+    time_left,
+)
+from .dispatcher cimport now_of, raise_failure, run_inline, runner_enter, runner_leave, runs_here
 from .executors cimport drains_wanted, hand_over, open_pool
 from .lateness cimport histogram_summary
-from .platform cimport (
-    NEVER,
-    lock,
-    monotonic_ns,
-    sleep_slack,
-    unlock,
-    waker_open,
-    waker_wait,
-)
+from .platform cimport LONGEST_WAIT, NEVER, lock, monotonic_ns, sleep_slack, unlock, waker_open, waker_wait
 from .runs cimport core_collect_due, core_put_back
 from .signals cimport SignalPipe
 from .timers cimport core_notify, core_prune
 
 import threading
+from _thread import TIMEOUT_MAX
+from sys import is_finalizing
+from time import monotonic
 
 from pysched import lifecycle
 from pysched.reports import log_error, logger
@@ -34,6 +39,7 @@ from pysched.stats import EngineStats
 
 cdef enum:
     BATCH = 1024                     # timers moved under one hold of the mutex
+    LEAVE_S = 5                      # how long an interrupted run() waits for its loop, which leaves at once
     DRAIN_GRACE_NS = 100_000         # how long the loop leaves due timers to a drain that is between callbacks
 
 cdef enum Outcome:
@@ -52,9 +58,10 @@ cdef inline bint has_work(Core *core, int64_t now) noexcept nogil:
 
 cdef inline int64_t sleep_until(Core *core, int64_t now) noexcept nogil:
     cdef int64_t due = core.heap.nodes[0].when if core.heap.size else NEVER
-    if core.drains > core.busy and due < now + DRAIN_GRACE_NS:
+    cdef int64_t grace = saturating_add(now, DRAIN_GRACE_NS)
+    if core.drains > core.busy and due < grace:
         # A drain between two callbacks takes what comes due, and wakes the loop if it ends before that.
-        return now + DRAIN_GRACE_NS
+        return grace
     return due
 
 
@@ -64,18 +71,29 @@ cdef void leave_loop(Core *core) noexcept nogil:
     core.phase = STOPPED
 
 
-cdef Outcome wait_for_work(Core *core, int signal_fd) noexcept nogil:
+cdef bint is_over(Core *core, uint32_t epoch) noexcept nogil:
+    """Whether the loop of this start must end; if so, the core is a stopped one, or that of another start already."""
+    if core.epoch != epoch:
+        return True
+    if core.phase == STARTED:
+        return False
+    leave_loop(core)
+    return True
+
+
+cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd) noexcept nogil:
     """Sleeps until something is due that needs the GIL; due timers reach the ready ring without it."""
     cdef int64_t now, until
+    cdef size_t collected = 0
     lock(&core.mutex)
     while True:
-        if core.phase != STARTED:
-            leave_loop(core)
+        if is_over(core, epoch):
             unlock(&core.mutex)
             return LEFT
         now = monotonic_ns()
-        if core.workers and core_collect_due(core, now, BATCH) == BATCH:
-            if not drains_wanted(core):
+        if core.workers:
+            collected = core_collect_due(core, now, BATCH)
+            if collected == BATCH and not drains_wanted(core):
                 unlock(&core.mutex)      # registrations and drains get a turn
                 lock(&core.mutex)
                 continue
@@ -83,11 +101,14 @@ cdef Outcome wait_for_work(Core *core, int signal_fd) noexcept nogil:
         if has_work(core, now):
             unlock(&core.mutex)
             return WORK
+        if collected and core.waiting:
+            unlock(&core.mutex)          # what was due was coalesced: that may be what somebody waits for
+            return LOOK
         until = sleep_until(core, now)
         core.sleep_until = until
         core.sleeping = True
         unlock(&core.mutex)
-        waker_wait(&core.waker, signal_fd, NEVER if until == NEVER else until - now)
+        waker_wait(&core.waker, signal_fd, min(time_left(until, now), LONGEST_WAIT))
         lock(&core.mutex)
         core.sleeping = False
         core.wakeups += 1
@@ -96,7 +117,12 @@ cdef Outcome wait_for_work(Core *core, int signal_fd) noexcept nogil:
             return LOOK
 
 
-cdef Outcome wait_through_clock(Dispatcher self) except *:
+cdef object seconds_left(int64_t until, int64_t now):
+    """How long a user's clock may wait: no wait of `threading` takes more than TIMEOUT_MAX."""
+    return min(time_left(until, now) / 1e9, threading.TIMEOUT_MAX)
+
+
+cdef Outcome wait_through_clock(Dispatcher self, uint32_t epoch) except *:
     """The same through a user's clock, whose methods are foreign code."""
     cdef Core *core = self.c
     cdef int64_t now, until
@@ -104,8 +130,7 @@ cdef Outcome wait_through_clock(Dispatcher self) except *:
     self.event.clear()
     now = now_of(self)
     lock(&core.mutex)
-    if core.phase != STARTED:
-        leave_loop(core)
+    if is_over(core, epoch):
         outcome = LEFT
     else:
         if core.workers:
@@ -121,7 +146,7 @@ cdef Outcome wait_through_clock(Dispatcher self) except *:
     if outcome != LOOK:
         return outcome
     try:
-        self.clock.wait(self.event, None if until == NEVER else min((until - now) / 1e9, threading.TIMEOUT_MAX))
+        self.clock.wait(self.event, None if until == NEVER else seconds_left(until, now))
     finally:
         lock(&core.mutex)
         core.sleeping = False
@@ -141,13 +166,17 @@ cdef int run_loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signa
     while core.forks == forks:           # a child that comes back from a callback has no business here
         if self.clock is None:
             with nogil:
-                outcome = wait_for_work(core, signal_fd)
+                outcome = wait_for_work(core, epoch, signal_fd)
         else:
-            outcome = wait_through_clock(self)
+            outcome = wait_through_clock(self, epoch)
         if outcome == LEFT:
+            if self.failure is not None:
+                raise_failure(self)
             return 0
         if signals is not None:
             signals.look()
+        if outcome == LOOK:
+            core_notify(core)
         if outcome == WORK:
             if pool is None:
                 run_inline(self, signals is not None)
@@ -180,6 +209,8 @@ cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) 
     try:
         run_loop(self, pool, epoch, signals)
     except BaseException as error:
+        if self.awaited:
+            self.failure = error         # before `abort` lets run() go on
         abort(self, pool, epoch)
         if not (lifecycle.exiting() or (signals is not None and is_interrupt(error))):
             log_error(f"{self.name}: the loop has ended", error)
@@ -208,7 +239,7 @@ cdef int close_pool(Dispatcher self, object pool) except -1:
 
 
 def _loop_thread(Dispatcher self not None, pool, uint32_t epoch):
-    """The target of the loop's own thread: nothing leaves it, since `loop` has logged it."""
+    """The target of the loop's own thread: nothing leaves it, since `loop` has logged it; `run()` may wait for it."""
     try:
         loop(self, pool, epoch, None)
     except BaseException:
@@ -262,20 +293,16 @@ cdef int start(Dispatcher self) except -1:
             return 0
         lifecycle.arm()
         pool = open_pool(self)
-        thread = threading.Thread(
-            target=_loop_thread, args=(self, pool, core.epoch), name=self.loop_name(), daemon=True
-        )
-        thread.start()
-        self.thread = thread
     except BaseException:
         abort(self, pool, core.epoch)
         raise
-    return 0
+    return start_thread(self, pool, core.epoch)
 
 
 cdef int run(Dispatcher self) except -1:
     """The loop on the caller's thread, until `stop`."""
     cdef SignalPipe signals = None
+    cdef bint on_main_thread = threading.current_thread() is threading.main_thread()
     if self.driven:
         raise RuntimeError(f"{self.name}: its clock runs it; there is nothing for run() to wait for")
     if not begin(self, False):
@@ -284,16 +311,80 @@ cdef int run(Dispatcher self) except -1:
     try:
         lifecycle.arm()
         pool = open_pool(self)
-        if threading.current_thread() is threading.main_thread():
+        if on_main_thread and pool is None:
             signals = SignalPipe()
     except BaseException:
         abort(self, pool, self.c.epoch)
         raise
+    if on_main_thread and pool is not None:
+        return run_beside(self, pool, self.c.epoch)
     try:
         loop(self, pool, self.c.epoch, signals)
     finally:
         if signals is not None:
             signals.close()
+    return 0
+
+
+cdef int run_beside(Dispatcher self, object pool, uint32_t epoch) except -1:
+    """`run()` with an executor on the main thread: the loop has a thread of its own, and this one waits for its end.
+
+    Were it here, a Ctrl-C inside the executor's Python code could leave one of its locks taken for ever.  Nobody sees
+    the difference: callbacks do not run here in any case.
+    """
+    cdef Core *core = self.c
+    cdef Runner runner
+    lock(&core.mutex)
+    runner_enter(core, &runner)
+    unlock(&core.mutex)
+    self.awaited = True
+    try:
+        start_thread(self, pool, epoch)
+        wait_for(self, lambda: has_left(self, epoch), None)
+    except BaseException:
+        request_stop(self, epoch)
+        wait_for(self, lambda: has_left(self, epoch), LEAVE_S)
+        raise
+    finally:
+        self.awaited = False
+        lock(&core.mutex)
+        runner_leave(core, &runner)
+        unlock(&core.mutex)
+    if self.failure is not None:
+        raise_failure(self)
+    return 0
+
+
+cdef bint has_left(Dispatcher self, uint32_t epoch) noexcept:
+    cdef bint left
+    lock(&self.c.mutex)
+    left = self.c.epoch != epoch or self.c.phase == STOPPED
+    unlock(&self.c.mutex)
+    return left
+
+
+cdef int request_stop(Dispatcher self, uint32_t epoch) except -1:
+    """Lets the loop of that start end, and waits for nothing."""
+    lock(&self.c.mutex)
+    if self.c.epoch == epoch and self.c.phase == STARTED:
+        self.c.phase = STOPPING
+    unlock(&self.c.mutex)
+    self.wake()
+    return 0
+
+
+cdef int start_thread(Dispatcher self, object pool, uint32_t epoch) except -1:
+    """Gives the loop a daemon thread.  If that fails, or Ctrl-C comes meanwhile, the core is or soon will be stopped."""
+    thread = threading.Thread(target=_loop_thread, args=(self, pool, epoch), name=self.loop_name(), daemon=True)
+    try:
+        thread.start()
+    except BaseException:
+        if thread.is_alive():            # Ctrl-C came while this thread waited for the new one's first words
+            request_stop(self, epoch)
+        else:
+            abort(self, pool, epoch)
+        raise
+    self.thread = thread
     return 0
 
 
@@ -303,11 +394,14 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
     From inside a callback, or a signal handler on the loop's own thread, it signals and returns.
     """
     cdef Core *core = self.c
-    cdef size_t own
+    cdef size_t own = 0
     cdef bint inside, idle
+    cdef object deadline = None if timeout is None else monotonic() + timeout
     thread = self.thread
     lock(&core.mutex)
-    inside = runs_here(core, &own)
+    # When the interpreter ends, the threads of daemon loops are gone, with the runners on their stacks: nothing to
+    # wait for.
+    inside = is_finalizing() or runs_here(core, &own)
     if core.phase == STARTED:
         core.phase = STOPPING if core.looping else STOPPED
     core.sleeping = False
@@ -320,8 +414,9 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
         return idle
     if not wait_for(self, lambda: has_ended(self), timeout) or core.phase != STOPPED:
         return False
-    if thread is not None:
-        thread.join()                    # its last lines: no thread of ours is seen after a stop
+    if thread is not None and thread is not threading.current_thread():
+        # Its last lines: no thread of ours is seen after a stop.
+        thread.join(None if deadline is None else min(max(deadline - monotonic(), 0), TIMEOUT_MAX))
     return True
 
 
@@ -354,11 +449,11 @@ cdef bint wait_idle(Dispatcher self, object timeout) except -1:
     cdef size_t own
     cdef bint inside
     lock(&self.c.mutex)
-    inside = runs_here(self.c, &own) and own
+    inside = runs_here(self.c, &own)
     unlock(&self.c.mutex)
     if inside:
-        raise RuntimeError("wait_idle inside a callback would wait for itself")
-    if self.driven:
+        raise RuntimeError("wait_idle on a thread of the engine would wait for itself")
+    if self.driven or is_finalizing():
         return is_idle(self)
     return wait_for(self, lambda: is_idle(self), timeout)
 

@@ -21,22 +21,25 @@ cdef class Dispatcher:
     cdef long executor_pid
     cdef uint32_t workers            # of a pool of our own; 0: none
     cdef object thread               # of the loop, if it has one of its own
+    cdef bint awaited                # run() waits for that thread's end and raises what ended it
     cdef object failure              # an exception on its way out of run()
 
     cdef int set_up(self, object name, object clock) except -1
     cdef str loop_name(self)
     cdef int64_t clock_ns(self) except? -1
     cdef void wake(self) noexcept
+    cdef void fail(self, object error) noexcept
 
     cdef PyObject *invoke(self, Run *run) noexcept
     cdef int64_t repeat_at(self, Run *run, int64_t now) noexcept
-    cdef void report(self, Run *run, object error) noexcept
+    cdef object report(self, Run *run, object error)
     cdef bint perform(self, Run *run, bint interruptible) noexcept
 
 
 cdef bint runs_here(Core *core, size_t *own) noexcept nogil
 cdef void runner_enter(Core *core, Runner *runner) noexcept nogil
 cdef void runner_leave(Core *core, Runner *runner) noexcept nogil
+cdef int raise_failure(Dispatcher self) except -1
 cdef int run_inline(Dispatcher self, bint interruptible) except -1
 cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1
 

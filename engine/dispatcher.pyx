@@ -6,12 +6,14 @@ Ground rules
 * Whoever sees, under the mutex, that the phase is not STARTED starts nothing any more.
 """
 
+cimport cython
+from cpython.exc cimport PyErr_SetInterrupt
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
-from .core cimport ARGUMENT_TUPLE, STARTED, STOPPED, STOPPING, Core, References, Run, Runner, drop
+from .core cimport ARGUMENT_TUPLE, NO_REPEAT, STARTED, STOPPED, STOPPING, Core, References, Run, Runner, drop
 from .interpreter cimport call, call_tuple, take_exception, this_thread
 from .owner cimport _Core
 from .platform cimport NEVER, lock, unlock, waker_wake
@@ -28,7 +30,10 @@ cdef enum:
     GIL_SHARE_NS = 1_000_000         # a thread that runs callbacks lets others have the GIL this often
 
 
+@cython.no_gc_clear
 cdef class Dispatcher:
+    # Never cleared by the collector: `c` points into `core`, and the cycles that go through a dispatcher are broken
+    # where they pass through its slots (`_Core`), or through the attributes of its subclasses.
 
     def __cinit__(self):
         self.core = _Core()
@@ -60,13 +65,32 @@ cdef class Dispatcher:
         return self.name
 
     cdef int64_t clock_ns(self) except? -1:
-        return self.clock.time_ns()
+        if self.clock is None:
+            raise RuntimeError(f"{type(self).__name__}.__init__ was not called")
+        now = self.clock.time_ns()
+        if not isinstance(now, int):
+            raise TypeError(f"clock.time_ns() must return an int, got {type(now).__name__}")
+        return now
 
     cdef void wake(self) noexcept:
+        """Ends the loop's wait.  A Ctrl-C that lands in Python code here comes again where it can be raised."""
         if self.event is None:
             waker_wake(&self.c.waker)
-        else:
+            return
+        try:
             self.event.set()
+        except KeyboardInterrupt:
+            self.event.set()
+            PyErr_SetInterrupt()
+
+    cdef void fail(self, object error) noexcept:
+        """Ends the loop from one of its drains: it raises `error` when it has left."""
+        self.failure = error
+        lock(&self.c.mutex)
+        if self.c.phase == STARTED and self.c.looping:
+            self.c.phase = STOPPING
+        unlock(&self.c.mutex)
+        self.wake()
 
     # What a run is, and what becomes of its error: `Engine` as it stands here, commands otherwise.
 
@@ -78,15 +102,16 @@ cdef class Dispatcher:
         return call(run.references.callback, run.references.arguments, NULL)
 
     cdef int64_t repeat_at(self, Run *run, int64_t now) noexcept:
-        return -1
+        return NO_REPEAT
 
-    cdef void report(self, Run *run, object error) noexcept:
-        pass
+    cdef object report(self, Run *run, object error):
+        """Tells of what a callback raised; returns what the telling raised, which is logged, or None."""
 
     cdef bint perform(self, Run *run, bint interruptible) noexcept:
         """Calls the callback and releases what it returned or reports what it raised.
 
-        True if that was a KeyboardInterrupt which `interruptible` lets through; it is then the current exception.
+        True if a KeyboardInterrupt came out, of the callback or its error handler, which `interruptible` lets through;
+        it is then `self.failure`.
         """
         cdef PyObject *result = self.invoke(run)
         if result != NULL:
@@ -96,10 +121,14 @@ cdef class Dispatcher:
         result = take_exception()
         error = <object>result
         Py_XDECREF(result)
-        if interruptible and isinstance(error, KeyboardInterrupt):
-            self.failure = error
-            return True
-        self.report(run, error)
+        try:
+            if not (interruptible and isinstance(error, KeyboardInterrupt)):
+                error = self.report(run, error)
+            if interruptible and isinstance(error, KeyboardInterrupt):
+                self.failure = error
+                return True
+        except BaseException as failure:
+            log_error(f"{self.name}: an error could not be reported", failure)
         return False
 
     # What a DrivingClock, the end of the interpreter and a fork ask of a dispatcher.
@@ -114,35 +143,7 @@ cdef class Dispatcher:
 
     def _run_next(self, int64_t now_ns):
         """Runs the one earliest timer due by `now_ns`, to its end, on this thread; whether a callback ran."""
-        cdef Core *core = self.c
-        cdef Run run
-        cdef References garbage
-        cdef Runner runner
-        cdef bint taken = False
-        cdef int64_t end, again
-        cdef uint32_t forks = core.forks
-        lock(&core.mutex)
-        if core.phase == STARTED:
-            taken = core_take_due(core, now_ns, True, &run)
-        if taken:
-            runner_enter(core, &runner)
-            runner.calling = True
-        unlock(&core.mutex)
-        if not taken:
-            return False
-        self.perform(&run, False)
-        end = now_of(self)
-        again = self.repeat_at(&run, end)
-        drop(&run.references)
-        memset(&garbage, 0, sizeof(garbage))
-        lock(&core.mutex)
-        if core.forks == forks:
-            core_finish(core, &run, end, again, &garbage)
-        runner_leave(core, &runner)
-        unlock(&core.mutex)
-        drop(&garbage)
-        core_notify(core)
-        return True
+        return run_first(self, now_ns)
 
     def _at_exit(self):
         """Marks the loop as stopping; the interpreter ends and nothing new starts."""
@@ -151,6 +152,8 @@ cdef class Dispatcher:
             self.c.phase = STOPPING if self.c.looping else STOPPED
         unlock(&self.c.mutex)
         self.wake()
+        if self.driven:
+            self.clock.detach(self)
 
     def _after_fork_in_child(self):
         """What is left to do after the C part (fork.pyx): forget the parent's threads that wait."""
@@ -210,107 +213,137 @@ cdef inline int share_gil(int64_t now, int64_t *since) except -1:
 
 # -- running callbacks ----------------------------------------------------------------------------------------------
 
+cdef struct Turn:                    # one thread's way through a series of runs
+    Runner runner
+    Run run
+    References garbage               # of the run before, to be dropped outside the mutex
+    int64_t now                      # the end of the run before
+    int64_t again                    # when its command comes again, or NO_REPEAT
+    int64_t gil_since
+    uint32_t forks
+    bint running                     # `run` has started and is not finished
+
+
+cdef int begin_turn(Dispatcher self, Turn *turn) except -1:
+    """Lists this thread as one that runs callbacks.  Returns with the mutex held, unless the clock raises."""
+    memset(turn, 0, sizeof(Turn))
+    turn.now = turn.gil_since = now_of(self)
+    turn.forks = self.c.forks
+    lock(&self.c.mutex)
+    runner_enter(self.c, &turn.runner)
+    return 0
+
+
+cdef bint finish_run(Core *core, Turn *turn) noexcept nogil:
+    """Finishes the run in progress, if there is one; False in a child that the callback forked.  The mutex is held."""
+    if core.forks != turn.forks:
+        turn.running = False             # it was the parent's, and the child's core has forgotten it
+        return False
+    if turn.running:
+        core_finish(core, &turn.run, turn.now, turn.again, &turn.garbage)
+        turn.running = turn.runner.calling = False
+    return True
+
+
+cdef bint call_run(Dispatcher self, Turn *turn, bint interruptible) noexcept:
+    """Calls the run just taken and waits for its end: True if that ends the turn, with a reason in `failure`.
+
+    Called with the mutex held and returns with it held; in between nothing is held.
+    """
+    cdef bint over
+    turn.running = turn.runner.calling = True
+    unlock(&self.c.mutex)
+    drop_garbage(turn)
+    over = self.perform(&turn.run, interruptible)
+    try:
+        turn.now = now_of(self)
+        share_gil(turn.now, &turn.gil_since)      # Ctrl-C may come out of it
+    except BaseException as error:
+        # The run ends at the last time that is known.
+        self.failure = error
+        over = True
+    turn.again = self.repeat_at(&turn.run, turn.now)
+    drop(&turn.run.references)
+    lock(&self.c.mutex)
+    return over
+
+
+cdef void end_turn(Dispatcher self, Turn *turn) noexcept:
+    """Takes the thread off the list and gives the mutex back."""
+    runner_leave(self.c, &turn.runner)
+    unlock(&self.c.mutex)
+    drop_garbage(turn)
+    core_notify(self.c)
+
+
+cdef inline void drop_garbage(Turn *turn) noexcept:
+    if turn.garbage.callback != NULL or turn.garbage.key != NULL:
+        drop(&turn.garbage)
+        memset(&turn.garbage, 0, sizeof(References))
+
+
+cdef int raise_failure(Dispatcher self) except -1:
+    error, self.failure = self.failure, None
+    raise error
+
+
+cdef bint run_first(Dispatcher self, int64_t now) except -1:
+    """Runs the earliest timer, if it is due by `now` and the engine is started: whether a callback ran."""
+    cdef Turn turn
+    cdef bint ran, over = False
+    begin_turn(self, &turn)
+    ran = self.c.phase == STARTED and core_take_due(self.c, now, True, &turn.run)
+    if ran:
+        over = call_run(self, &turn, False)
+        finish_run(self.c, &turn)
+    end_turn(self, &turn)
+    if over:
+        raise_failure(self)
+    return ran
+
+
 cdef int run_inline(Dispatcher self, bint interruptible) except -1:
     """Runs what is due, one callback after the other, until nothing is."""
     cdef Core *core = self.c
-    cdef Run run
-    cdef References garbage
-    cdef Runner runner
-    cdef bint taken = False, interrupted = False
-    cdef int64_t now = now_of(self), gil_since = now, again = -1
-    cdef uint32_t forks = core.forks
-    memset(&garbage, 0, sizeof(garbage))
-    lock(&core.mutex)
-    runner_enter(core, &runner)
-    while True:
-        if core.forks != forks:
-            taken = False
+    cdef Turn turn
+    cdef bint over = False
+    begin_turn(self, &turn)
+    while finish_run(core, &turn):
+        if over or core.phase != STARTED or not core_take_due(core, turn.now, False, &turn.run):
             break
-        if taken:
-            core_finish(core, &run, now, again, &garbage)
-            runner.calling = False
-        taken = not interrupted and core.phase == STARTED and core_take_due(core, now, False, &run)
-        if not taken:
-            break
-        runner.calling = True
-        unlock(&core.mutex)
-        if garbage.callback != NULL or garbage.key != NULL:
-            drop(&garbage)
-            memset(&garbage, 0, sizeof(garbage))
-        interrupted = self.perform(&run, interruptible)
-        try:
-            now = now_of(self)
-            share_gil(now, &gil_since)       # Ctrl-C may come out of it
-        except BaseException as error:
-            self.failure = error
-            interrupted = True
-        again = self.repeat_at(&run, now)
-        drop(&run.references)
-        lock(&core.mutex)
-    runner_leave(core, &runner)
-    unlock(&core.mutex)
-    drop(&garbage)
-    core_notify(core)
-    if interrupted:
-        error, self.failure = self.failure, None
-        raise error
+        over = call_run(self, &turn, interruptible)
+    end_turn(self, &turn)
+    if over:
+        raise_failure(self)
     return 0
 
 
 cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1:
     """One drain: takes callbacks one at a time until nothing is ready or due, or the engine stops."""
     cdef Core *core = self.c
-    cdef Run run
-    cdef References garbage
-    cdef Runner runner
-    cdef bint taken = False, wake = False, current
-    cdef int64_t now = now_of(self), gil_since = now, again = -1
-    cdef uint32_t forks = core.forks
-    memset(&garbage, 0, sizeof(garbage))
-    lock(&core.mutex)
-    runner_enter(core, &runner)
+    cdef Turn turn
+    cdef bint over = False, wake
+    begin_turn(self, &turn)
     while True:
-        if core.forks != forks:
-            current = False
+        if turn.running and core.epoch == epoch and core.forks == turn.forks:
+            core.busy -= 1
+        if not finish_run(core, &turn):
             break
-        current = core.epoch == epoch
-        if taken:
-            core_finish(core, &run, now, again, &garbage)
-            runner.calling = False
-            if current:
-                core.busy -= 1
-        taken = current and core.phase == STARTED
-        if taken:
-            taken = core_take_ready(core, now, &run)
-            if not taken and core_collect_due(core, now, BATCH):
-                taken = core_take_ready(core, now, &run)
-        if not taken:
+        if over or core.epoch != epoch or core.phase != STARTED:
             break
+        if not core_take_ready(core, turn.now, False, &turn.run):
+            if not core_collect_due(core, turn.now, BATCH) or not core_take_ready(core, turn.now, False, &turn.run):
+                break
         core.busy += 1
-        runner.calling = True
-        unlock(&core.mutex)
-        if garbage.callback != NULL or garbage.key != NULL:
-            drop(&garbage)
-            memset(&garbage, 0, sizeof(garbage))
-        self.perform(&run, False)
-        try:
-            now = now_of(self)
-            share_gil(now, &gil_since)
-        except BaseException as error:
-            # The run ends at the last time that is known; the loop meets the same fault, and it ends the loop.
-            log_error(f"{self.name}: the clock failed", error)
-        again = self.repeat_at(&run, now)
-        drop(&run.references)
-        lock(&core.mutex)
-    runner_leave(core, &runner)
-    if current:
+        over = call_run(self, &turn, False)
+    if core.epoch == epoch:
         core.drains -= 1
     # The loop may sleep past the next timer because this drain was there, or because it was held back until now.
     core_prune(core)
     wake = core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when)
-    unlock(&core.mutex)
+    end_turn(self, &turn)
     if wake:
         self.wake()
-    drop(&garbage)
-    core_notify(core)
+    if over:
+        raise_failure(self)
     return 0

@@ -3,11 +3,11 @@
 from libc.stdint cimport UINT32_MAX, int64_t
 from libc.string cimport memset
 
-from .core cimport ARGUMENT_TUPLE, ONE_ARGUMENT, STARTED, Entry, References, Run, drop
-from .dispatcher cimport drain_ready, now_of
+from .core cimport ARGUMENT_TUPLE, NO_REPEAT, ONE_ARGUMENT, STARTED, Core, References, Run, Runner, drop
+from .dispatcher cimport Dispatcher, drain_ready, now_of, runner_enter, runner_leave
 from .platform cimport lock, unlock
-from .runs cimport core_finish, core_restore_run, core_take_ready
-from .timers cimport core_add, core_notify
+from .runs cimport core_accept, core_finish, core_refuse, core_take_ready
+from .timers cimport core_notify
 
 from functools import partial
 from os import getpid
@@ -73,8 +73,11 @@ cdef int hand_over(Dispatcher self, object pool, uint32_t epoch) except -1:
 # -- thread pools ---------------------------------------------------------------------------------------------------
 
 def _drain(Dispatcher self not None, uint32_t epoch):
-    """What the thread pool is given."""
-    drain_ready(self, epoch)
+    """What the thread pool is given.  A drain that fails (its clock did) ends the loop, which raises the reason."""
+    try:
+        drain_ready(self, epoch)
+    except BaseException as error:
+        self.fail(error)
 
 
 def _drain_done(Dispatcher self not None, uint32_t epoch, future):
@@ -117,30 +120,54 @@ cdef class Submitted:
     cdef uint32_t forks
 
     def __call__(self, future):
+        cdef Runner runner
         cdef Core *core = self.dispatcher.c
-        cdef bint cancelled = future.cancelled()
-        cdef int64_t now
-        cdef References garbage
-        error = None if cancelled else future.exception()
+        lock(&core.mutex)
+        runner_enter(core, &runner)
+        runner.calling = True
+        unlock(&core.mutex)
+        try:
+            cancelled = future.cancelled()
+            if not cancelled:
+                self.report(future.exception())
+        except BaseException as error:
+            cancelled = False
+            self.report(error)
+        self.finish(cancelled, &runner)
+
+    cdef int report(self, object error) except -1:
         if error is not None:
             self.run.failed = True
             self.dispatcher.report(&self.run, error)
-            error = None
-        now = now_of(self.dispatcher)
+        return 0
+
+    cdef int finish(self, bint cancelled, Runner *runner) except -1:
+        """Ends the run; the time is that of its start if the clock fails, which also ends the loop."""
+        cdef Core *core = self.dispatcher.c
+        cdef References garbage
+        cdef int64_t now = self.run.due
+        try:
+            now = now_of(self.dispatcher)
+        except BaseException as error:
+            self.dispatcher.fail(error)
         memset(&garbage, 0, sizeof(garbage))
         lock(&core.mutex)
         if core.forks == self.forks:
-            core_finish(core, &self.run, now, -1, &garbage)
+            core_finish(core, &self.run, now, NO_REPEAT, &garbage)
             core.started -= cancelled
             core.dropped += cancelled
+        if runner != NULL:
+            runner_leave(core, runner)
         unlock(&core.mutex)
         drop(&garbage)
         core_notify(core)
+        return 0
 
 
 cdef int submit_each(Dispatcher self, object executor) except -1:
     cdef Core *core = self.c
     cdef Submitted submitted
+    cdef References garbage
     cdef bint taken
     cdef int64_t now
     while True:
@@ -149,17 +176,30 @@ cdef int submit_each(Dispatcher self, object executor) except -1:
         submitted.forks = core.forks
         now = now_of(self)
         lock(&core.mutex)
-        taken = core.phase == STARTED and core_take_ready(core, now, &submitted.run)
+        taken = core.phase == STARTED and core_take_ready(core, now, True, &submitted.run)
         unlock(&core.mutex)
         if not taken:
             return 0
+        memset(&garbage, 0, sizeof(garbage))
         try:
             future = executor.submit(*call_of(&submitted.run))
         except BaseException:
-            give_back(self, &submitted.run)
+            lock(&core.mutex)
+            core_refuse(core, &submitted.run)
+            unlock(&core.mutex)
+            drop(&submitted.run.references)
             raise
+        lock(&core.mutex)
+        core_accept(core, &submitted.run, &garbage)
+        unlock(&core.mutex)
         drop(&submitted.run.references)
-        future.add_done_callback(submitted)
+        drop(&garbage)
+        try:
+            future.add_done_callback(submitted)
+        except BaseException:
+            # No future: nobody will ever tell of its end.
+            submitted.finish(False, NULL)
+            raise
 
 
 cdef tuple call_of(const Run *run):
@@ -172,28 +212,3 @@ cdef tuple call_of(const Run *run):
     if run.layout == ONE_ARGUMENT:
         return (callback, <object>run.references.arguments)
     return (callback,)
-
-
-cdef int give_back(Dispatcher self, Run *run) except -1:
-    """Undoes the start of a run that the executor refused."""
-    cdef Core *core = self.c
-    cdef Entry entry
-    cdef uint32_t slot, generation
-    lock(&core.mutex)
-    core_restore_run(core, run)
-    unlock(&core.mutex)
-    try:
-        if not run.periodic:
-            entry.callback = run.references.callback
-            entry.receiver = run.references.receiver
-            entry.arguments = run.references.arguments
-            entry.key = run.references.key
-            entry.hash = hash(<object>entry.key) if entry.key != NULL else 0
-            entry.when = run.due
-            entry.period = 0
-            entry.layout = run.layout
-            entry.flags = run.flags
-            core_add(core, &entry, &slot, &generation)
-    finally:
-        drop(&run.references)
-    return 0

@@ -46,7 +46,8 @@ cdef void reset(Core *core) noexcept nogil:
     core.runners = NULL
     waker_forget(&core.waker)
     core_put_back(core)
-    if core.running:
+    core.orphans = core.running != 0 or core.outside != 0
+    if core.orphans:
         core_abandon_runs(core)
 
 

@@ -15,12 +15,20 @@ cdef TimerHandle new_handle(Core *core):
     return handle
 
 
+cdef Core *core_of(TimerHandle self) except NULL:
+    """The core; there is none in a handle that `TimerHandle.__new__` made."""
+    if self.core == NULL:
+        raise TypeError("handles are made by an engine")
+    return self.core
+
+
 cdef Slot *live_slot(TimerHandle self) noexcept:
     """The timer's slot while the timer lives, else NULL.  The mutex is held."""
     cdef Slot *slot = slot_at(self.core, self.slot)
     return slot if slot.generation == self.generation else NULL
 
 
+@cython.final
 @cython.freelist(256)
 @cython.no_gc
 cdef class TimerHandle:
@@ -43,13 +51,7 @@ cdef class TimerHandle:
         Of a periodic timer True the first time, also while it runs: that run goes on, no other starts.  Callback and
         arguments are released at once.
         """
-        cdef Slot *slot
-        lock(&self.core.mutex)
-        slot = live_slot(self)
-        if slot != NULL:
-            self.when_ns = slot.when
-        unlock(&self.core.mutex)
-        if not core_cancel(self.core, self.slot, self.generation):
+        if not core_cancel(core_of(self), self.slot, self.generation, &self.when_ns):
             return False
         self.was_cancelled = True
         return True
@@ -61,7 +63,7 @@ cdef class TimerHandle:
         """
         cdef Slot *slot
         cdef int64_t when
-        lock(&self.core.mutex)
+        lock(&core_of(self).mutex)
         slot = live_slot(self)
         when = slot.when if slot != NULL else self.when_ns
         unlock(&self.core.mutex)
@@ -74,7 +76,7 @@ cdef class TimerHandle:
     def done(self):
         """Whether nothing of this timer will start any more; a one-shot is done as soon as it starts."""
         cdef bint live
-        lock(&self.core.mutex)
+        lock(&core_of(self).mutex)
         live = live_slot(self) != NULL
         unlock(&self.core.mutex)
         return not live

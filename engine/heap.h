@@ -21,8 +21,8 @@ typedef struct {
 
 static inline int pysched_node_before(const pysched_node *a, const pysched_node *b) {
 #if defined(__SIZEOF_INT128__)
-    __int128 left = ((__int128)a->when << 64) | a->tie;
-    __int128 right = ((__int128)b->when << 64) | b->tie;
+    __int128 left = (__int128)(((unsigned __int128)(uint64_t)a->when << 64) | a->tie);
+    __int128 right = (__int128)(((unsigned __int128)(uint64_t)b->when << 64) | b->tie);
     return left < right;
 #else
     return a->when < b->when || (a->when == b->when && a->tie < b->tie);

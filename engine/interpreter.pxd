@@ -22,3 +22,5 @@ cdef extern from "interpreter.h":
     ctypedef struct TypeSlots "PyTypeObject":
         TraverseFunction tp_traverse
         ClearFunction tp_clear
+        unsigned int tp_version_tag          # 0, or another one after each change of the type
+    TypeSlots *type_of "Py_TYPE"(PyObject *object) noexcept

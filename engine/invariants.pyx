@@ -34,7 +34,10 @@ cdef const char *first_broken(Core *core) noexcept nogil:
         return b"the count of stale nodes is wrong"
     if core.stale > core.heap.size - core.stale + STALE_ALLOWANCE:
         return b"too many stale nodes"
-    if core.heap.capacity < core.heap.size + core.outside + core.periodic and core.slots.chunk_count:
+    if core.slots.chunk_count and (
+        core.heap.capacity < core.heap.size + core.outside
+        or core.heap.capacity < core.heap.size - core.stale + core.outside + core.periodic
+    ):
         return b"the heap has no room for what may be put back"
     for i in range(1, core.slots.top):
         slot = slot_at(core, <uint32_t>i)

@@ -61,8 +61,9 @@ cdef inline uint32_t tag_of(Py_hash_t hash) noexcept nogil:
 
 
 cdef inline void keys_prefetch(const KeyTable *table, Py_hash_t hash) noexcept nogil:
-    """Asks for a key's bucket ahead of time.  The one function for which no mutex is needed: it reads no table."""
-    prefetch(table.buckets + (tag_of(hash) & table.mask))
+    """Asks for a key's bucket ahead of time.  Needs no mutex: a stale address costs a useless prefetch, no more."""
+    if table.buckets != NULL:
+        prefetch(table.buckets + (tag_of(hash) & table.mask))
 
 
 cdef inline Py_hash_t key_hash(object key) except? -1:

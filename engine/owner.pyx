@@ -29,9 +29,10 @@ cdef class _Core:
         self.c.waiters = <PyObject *>self.waiters
 
     def __dealloc__(self):
-        self.c.waiters = NULL
-        drop_everything(self.c)
-        core_release(self.c)
+        if self.c != NULL:               # there was memory for it
+            self.c.waiters = NULL
+            drop_everything(self.c)
+            core_release(self.c)
 
 
 cdef void drop_everything(Core *core) noexcept:

@@ -15,6 +15,9 @@
 
 #define PYSCHED_NEVER INT64_MAX
 
+/* The longest single wait, 34 years: what a 32-bit time_t can hold. */
+#define PYSCHED_LONGEST_WAIT (((int64_t)1 << 30) * 1000000000LL)
+
 /* PYSCHED_PORTABLE builds what other POSIX systems get, so that it can be tested on Linux. */
 #if defined(__linux__) && !defined(PYSCHED_PORTABLE)
 #  define PYSCHED_LINUX
@@ -46,7 +49,8 @@ static inline void pysched_atomic_increment(volatile long *value) { _Interlocked
 static inline long pysched_atomic_decrement(volatile long *value) { return _InterlockedDecrement(value); }
 static inline int pysched_bit_length(uint64_t value) {
     unsigned long index;
-    return _BitScanReverse64(&index, value) ? (int)index + 1 : 0;
+    if (_BitScanReverse(&index, (unsigned long)(value >> 32))) return (int)index + 33;
+    return _BitScanReverse(&index, (unsigned long)value) ? (int)index + 1 : 0;
 }
 #else
 static inline void pysched_atomic_increment(volatile long *value) {

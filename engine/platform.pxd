@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 cdef extern from "platform.h" nogil:
     const int64_t NEVER "PYSCHED_NEVER"
+    const int64_t LONGEST_WAIT "PYSCHED_LONGEST_WAIT"
 
     ctypedef struct Mutex "pysched_mutex":
         pass

@@ -6,6 +6,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from .core cimport (
     COMMAND,
     HELD,
+    NO_REPEAT,
     PENDING,
     READY,
     REPEATS,
@@ -16,12 +17,21 @@ from .core cimport (
     record_at,
     saturating_add,
     slot_at,
+    take_references,
 )
 from .heap cimport SLOT_MASK, Node, heap_pop, heap_push, heap_replace_root, prefetch
 from .keys cimport KeyEntry, keys_at, keys_remove
 from .lateness cimport histogram_add
 from .platform cimport NEVER
-from .timers cimport core_bound_stale, core_free_slot, core_free_zombie, core_keep_order, core_next_tie, core_prune
+from .timers cimport (
+    core_bound_stale,
+    core_drop_stale,
+    core_free_slot,
+    core_free_zombie,
+    core_keep_order,
+    core_next_tie,
+    core_prune,
+)
 
 
 cdef enum:
@@ -122,18 +132,21 @@ cdef inline void start_periodic(Core *core, uint32_t index, Run *run, int64_t du
     record_at(core, slot.record).active = 1
 
 
-cdef inline void start_single(Core *core, uint32_t index, Run *run, int64_t now) noexcept:
-    """Starts a one-shot, whose slot is free at once, or a command, whose slot waits for the command's end."""
+cdef inline void start_single(Core *core, uint32_t index, Run *run, int64_t now, bint keep) noexcept:
+    """Starts a one-shot, whose slot is free at once, or a command, whose slot waits for the command's end.
+
+    With `keep` a one-shot's slot stays too, until `core_accept` or `core_refuse`.
+    """
     cdef Slot *slot = slot_at(core, index)
     run.slot = index
     run.periodic = False
     start(core, slot, run, slot.when, now)
     core.live -= 1
-    if slot.flags & COMMAND:
+    if keep or slot.flags & COMMAND:
         share_references(run)
         slot.state = RUNNING
-        run.key = slot.key
-        if slot.key:
+        if slot.flags & COMMAND and slot.key:
+            run.key = slot.key
             keys_at(&core.keys, slot.key).running = 1
         return
     # The references pass from the slot to the run: no counting.
@@ -172,7 +185,7 @@ cdef bint core_take_due(Core *core, int64_t now, bint only_first, Run *run) noex
             expect_root(core)
             core.outside += 1
             if not hold_back(core, index, slot):
-                start_single(core, index, run, now)
+                start_single(core, index, run, now, False)
                 return True
     return False
 
@@ -216,8 +229,8 @@ cdef size_t core_collect_due(Core *core, int64_t now, size_t limit) noexcept nog
     return looked
 
 
-cdef bint core_take_ready(Core *core, int64_t now, Run *run) noexcept:
-    """Starts the first timer of the ready ring; False if there is none.  Needs the GIL."""
+cdef bint core_take_ready(Core *core, int64_t now, bint keep, Run *run) noexcept:
+    """Starts the first timer of the ready ring; False if there is none.  Needs the GIL.  `keep`: see start_single."""
     cdef uint32_t index
     cdef Slot *slot
     cdef Record *record
@@ -240,43 +253,59 @@ cdef bint core_take_ready(Core *core, int64_t now, Run *run) noexcept:
         elif hold_back(core, index, slot):
             pass
         else:
-            start_single(core, index, run, now)
+            start_single(core, index, run, now, keep)
             return True
     return False
 
 
-cdef void core_restore_run(Core *core, Run *run) noexcept nogil:
-    """Takes back the start of a run that was never called.
+cdef void core_accept(Core *core, Run *run, References *garbage) noexcept nogil:
+    """An executor has taken a run whose slot was kept: a one-shot's slot and key are free now."""
+    cdef Slot *slot = slot_at(core, run.slot)
+    if run.periodic:
+        return
+    if slot.generation != run.generation:
+        core.cancelled -= 1              # replaced while it was handed over: too late to prevent anything
+        return
+    core.outside -= 1
+    take_references(slot, garbage)
+    if slot.key:
+        garbage.key = keys_remove(&core.keys, slot.key)
+    core_free_slot(core, run.slot, slot)
 
-    A periodic timer is in the ready ring again; the one-shot is for the caller to add anew, which counts it again.
-    """
+
+cdef void core_refuse(Core *core, Run *run) noexcept nogil:
+    """An executor did not take a run: it was never started, and waits where it waited before."""
     cdef Slot *slot = slot_at(core, run.slot)
     core.running -= 1
     core.started -= 1
-    if not run.periodic:
-        core.scheduled -= 1
-    elif slot.generation == run.generation:
+    if slot.generation != run.generation:
+        return
+    if run.periodic:
         record_at(core, slot.record).active = 0
         record_at(core, slot.record).waiting = 1
         ring_append(core, run.slot)
+    else:
+        slot.state = PENDING
+        heap_push(&core.heap, slot.when, slot.tie)
+        core.outside -= 1
+        core.live += 1
 
 
 # -- ending ---------------------------------------------------------------------------------------------------------
 
-cdef bint core_finish(Core *core, Run *run, int64_t now, int64_t repeat_at, References *garbage) noexcept nogil:
-    """Ends a run at `now`.  A command comes again at `repeat_at`, unless that is negative or it was cancelled.
+cdef void core_finish(Core *core, Run *run, int64_t now, int64_t repeat_at, References *garbage) noexcept nogil:
+    """Ends a run at `now`.  A command comes again at `repeat_at`, unless that is NO_REPEAT or it was cancelled.
 
-    What remains to be released goes to `garbage`, which the caller has emptied.  Returns whether a timer came into
-    the heap that may be due before all others.
+    What remains to be released goes to `garbage`, which the caller has emptied.
     """
     cdef Slot *slot
     cdef Record *record
     cdef KeyEntry *key
-    cdef bint same, pushed = False
+    cdef bint same
     core.running -= 1
     core.errors += run.failed
     if not (run.periodic or run.flags & COMMAND):
-        return False
+        return
     slot = slot_at(core, run.slot)
     same = slot.generation == run.generation          # else it was cancelled or replaced while it ran
     if run.periodic:
@@ -286,7 +315,7 @@ cdef bint core_finish(Core *core, Run *run, int64_t now, int64_t repeat_at, Refe
             record.busy_until = now
             record.runs += not run.failed
             record.errors += run.failed
-        return False
+        return
     if run.key:
         key = keys_at(&core.keys, run.key)
         key.running = 0
@@ -296,27 +325,22 @@ cdef bint core_finish(Core *core, Run *run, int64_t now, int64_t repeat_at, Refe
             heap_push(&core.heap, slot.when, slot.tie)
             core.outside -= 1
             key.held = 0
-            pushed = True
             slot = slot_at(core, run.slot)
     if same:
         core.outside -= 1
-        if repeat_at >= 0:
+        if repeat_at != NO_REPEAT:
             slot.when = repeat_at
             slot.tie = core_next_tie(core, run.slot)
             slot.state = PENDING
             heap_push(&core.heap, slot.when, slot.tie)
             core.live += 1
-            return True
-        garbage.callback = slot.callback
-        garbage.receiver = slot.receiver
-        garbage.arguments = slot.arguments
-        slot.callback = slot.receiver = slot.arguments = NULL
+            return
+        take_references(slot, garbage)
         core_free_slot(core, run.slot, slot)
         if run.key:
             keys_at(&core.keys, run.key).slot = 0
     if run.key and keys_at(&core.keys, run.key).slot == 0:
         garbage.key = keys_remove(&core.keys, run.key)
-    return pushed
 
 
 cdef void core_put_back(Core *core) noexcept nogil:
@@ -325,6 +349,8 @@ cdef void core_put_back(Core *core) noexcept nogil:
     cdef Slot *slot
     cdef Record *record
     cdef int64_t passed
+    if core.ring_count:
+        core_drop_stale(core)            # each periodic timer here leaves a stale node: room for one is reserved
     while core.ring_count:
         index = core.ring[core.ring_head & core.ring_mask]
         core.ring_head = (core.ring_head + 1) & core.ring_mask
@@ -338,8 +364,9 @@ cdef void core_put_back(Core *core) noexcept nogil:
             record = record_at(core, slot.record)
             record.waiting = 0
             passed = (slot.when - record.waiting_when) // record.period - 1
-            record.coalesced -= passed
-            core.coalesced -= passed
+            if passed > 0:               # not if the next slot is never
+                record.coalesced -= passed
+                core.coalesced -= passed
             slot.when = record.waiting_when
             slot.tie = record.waiting_tie
             heap_push(&core.heap, slot.when, slot.tie)
@@ -380,7 +407,6 @@ cdef void core_abandon_runs(Core *core) noexcept nogil:
         elif slot.state == HELD or (slot.state == RUNNING and slot.flags & REPEATS):
             core.live += slot.state == RUNNING
             slot.state = PENDING
-            slot.tie = core_next_tie(core, index)
             heap_push(&core.heap, slot.when, slot.tie)
             core.outside -= 1
     for index in range(1, core.keys.entries.top):

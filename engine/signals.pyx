@@ -16,13 +16,25 @@ cdef class SignalPipe:
     def __cinit__(self):
         import signal                    # late: it brings enum with it, and few programs come here
 
+        self.reading = self.writing = -1
+        if os.name == "nt":
+            self.reading = 0             # no pipe: there the wait is cut into slices (platform.h)
+            return
         self.reading, self.writing = os.pipe()
-        os.set_blocking(self.reading, False)
-        os.set_blocking(self.writing, False)
-        self.program = signal.set_wakeup_fd(self.writing, warn_on_full_buffer=False)
+        try:
+            os.set_blocking(self.reading, False)
+            os.set_blocking(self.writing, False)
+            self.program = signal.set_wakeup_fd(self.writing, warn_on_full_buffer=False)
+        except BaseException:
+            os.close(self.reading)
+            os.close(self.writing)
+            raise
 
     cdef int look(self) except -1:
         """Runs the handlers of signals that have come, and raises what they raise."""
+        if self.writing < 0:
+            PyErr_CheckSignals()
+            return 0
         try:
             arrived = os.read(self.reading, 512)
             if self.program >= 0:
@@ -35,6 +47,8 @@ cdef class SignalPipe:
     cdef int close(self) except -1:
         import signal
 
+        if self.writing < 0:
+            return 0
         signal.set_wakeup_fd(self.program)
         try:
             self.look()

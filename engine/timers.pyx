@@ -1,12 +1,14 @@
 """See timers.pxd."""
 
+from cpython.exc cimport PyErr_SetInterrupt
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from .core cimport (
+    COMMAND,
     FREE,
     HELD,
     PENDING,
@@ -22,6 +24,7 @@ from .core cimport (
     drop,
     record_at,
     slot_at,
+    take_references,
 )
 from .heap cimport (
     ORDER_LIMIT,
@@ -40,13 +43,6 @@ from .platform cimport NEVER, lock, unlock
 from .slab cimport CHUNK_ITEMS, slab_give, slab_reserve, slab_room, slab_take
 
 from pysched.errors import TimerLimitError
-
-
-cdef inline void take_references(Slot *slot, References *garbage) noexcept nogil:
-    garbage.callback = slot.callback
-    garbage.receiver = slot.receiver
-    garbage.arguments = slot.arguments
-    slot.callback = slot.receiver = slot.arguments = NULL
 
 
 # -- room -----------------------------------------------------------------------------------------------------------
@@ -166,15 +162,18 @@ cdef bint core_wants_wake(Core *core, int64_t when) noexcept nogil:
     return False
 
 
-cdef bint core_add(Core *core, const Entry *entry, uint32_t *index, uint32_t *generation) except -1:
+cdef bint core_add(
+    Core *core, const Entry *entry, uint32_t *index, uint32_t *generation, References *garbage
+) except -1:
     """Adds a timer; one that holds the same key is cancelled in the same instant.  Returns whether to wake the loop.
 
-    No mutex held.  Raises what a key's `__eq__` raises, MemoryError or TimerLimitError; then nothing has changed.
+    No mutex held.  The caller wakes first and then drops `garbage`, whose destructors may take their time.  Raises what
+    a key's `__eq__` raises, MemoryError or TimerLimitError; then nothing has changed and there is no garbage.
     """
-    cdef References garbage
     cdef uint32_t key = 0
     cdef int failure = 0
-    cdef bint wake, replaces = False
+    cdef bint wake
+    memset(garbage, 0, sizeof(References))
     lock(&core.mutex)
     if entry.key != NULL:
         keys_find(&core.keys, &core.mutex, entry.key, entry.hash, &key)
@@ -186,9 +185,8 @@ cdef bint core_add(Core *core, const Entry *entry, uint32_t *index, uint32_t *ge
         unlock(&core.mutex)
         raise_shortage(failure)
     if key:
-        replaces = keys_at(&core.keys, key).slot != 0
-        if replaces:
-            core_detach(core, keys_at(&core.keys, key).slot, True, &garbage)
+        if keys_at(&core.keys, key).slot:
+            core_detach(core, keys_at(&core.keys, key).slot, True, garbage)
     elif entry.key != NULL:
         Py_INCREF(<object>entry.key)
         key = keys_add(&core.keys, entry.key, entry.hash)
@@ -196,8 +194,8 @@ cdef bint core_add(Core *core, const Entry *entry, uint32_t *index, uint32_t *ge
     generation[0] = slot_at(core, index[0]).generation
     wake = core_wants_wake(core, entry.when)
     unlock(&core.mutex)
-    if replaces:
-        drop(&garbage)
+    if garbage.callback != NULL:
+        core_notify(core)                # what was due may not be any more
     return wake
 
 
@@ -271,15 +269,21 @@ cdef void core_detach(Core *core, uint32_t index, bint keep_key, References *gar
     core_bound_stale(core)
 
 
-cdef bint core_cancel(Core *core, uint32_t index, uint32_t generation) noexcept:
-    """Cancels the timer of a handle: whether it was there.  No mutex held; needs the GIL."""
+cdef inline bint can_cancel(const Slot *slot) noexcept nogil:
+    """Whether a cancellation would prevent something: not while a one-shot is on its way into an executor."""
+    return slot.state != RUNNING or slot.flags & COMMAND
+
+
+cdef bint core_cancel(Core *core, uint32_t index, uint32_t generation, int64_t *when) noexcept:
+    """Cancels a handle's timer: whether it was there; then `when` is its due time.  No mutex held; needs the GIL."""
     cdef References garbage
     cdef Slot *slot
     cdef bint found
     lock(&core.mutex)
     slot = slot_at(core, index)
-    found = slot.generation == generation
+    found = slot.generation == generation and can_cancel(slot)
     if found:
+        when[0] = slot.when
         core_detach(core, index, False, &garbage)
     unlock(&core.mutex)
     if found:
@@ -291,13 +295,15 @@ cdef bint core_cancel(Core *core, uint32_t index, uint32_t generation) noexcept:
 cdef int core_cancel_key(Core *core, object key) except -1:
     """Cancels the timer that holds `key`: 1 if there was one.  No mutex held."""
     cdef References garbage
-    cdef uint32_t found = 0
+    cdef uint32_t found = 0, index = 0
     cdef bint cancelled = False
     cdef Py_hash_t hash = key_hash(key)
     lock(&core.mutex)
     keys_find(&core.keys, &core.mutex, <PyObject *>key, hash, &found)
-    if found and keys_at(&core.keys, found).slot:
-        core_detach(core, keys_at(&core.keys, found).slot, False, &garbage)
+    if found:
+        index = keys_at(&core.keys, found).slot
+    if index and can_cancel(slot_at(core, index)):
+        core_detach(core, index, False, &garbage)
         cancelled = True
     unlock(&core.mutex)
     if cancelled:
@@ -308,8 +314,14 @@ cdef int core_cancel_key(Core *core, object key) except -1:
 
 cdef void core_notify(Core *core) noexcept:
     """Lets the threads in wait_idle and stop look again.  No mutex held; needs the GIL."""
-    if core.waiting and core.waiters != NULL:
+    if not core.waiting or core.waiters == NULL:
+        return
+    try:
         (<object>core.waiters).notify()
+    except KeyboardInterrupt:
+        # Not ours to take: tell them all the same, and let it come again where it can be raised.
+        (<object>core.waiters).notify()
+        PyErr_SetInterrupt()
 
 
 cdef void core_forget_orphans(Core *core) noexcept:
@@ -321,6 +333,9 @@ cdef void core_forget_orphans(Core *core) noexcept:
     cdef uint32_t index
     cdef bint orphan
     cdef PyObject *key
+    if not core.orphans:
+        return
+    core.orphans = False
     for index in range(1, core.slots.top):
         lock(&core.mutex)
         orphan = slot_at(core, index).state == RUNNING
@@ -354,9 +369,15 @@ cdef void core_prune(Core *core) noexcept nogil:
 
 cdef void core_bound_stale(Core *core) noexcept nogil:
     """Rebuilds the heap when stale nodes outnumber live ones: O(n), paid for by as many cancellations."""
+    if core.stale > core.heap.size - core.stale + STALE_ALLOWANCE:
+        core_drop_stale(core)
+
+
+cdef void core_drop_stale(Core *core) noexcept nogil:
+    """Rebuilds the heap without its stale nodes; O(n) if there are any."""
     cdef size_t kept = 0, i
     cdef Node *nodes = core.heap.nodes
-    if core.stale <= core.heap.size - core.stale + STALE_ALLOWANCE:
+    if core.stale == 0:
         return
     for i in range(core.heap.size):
         if slot_at(core, <uint32_t>(nodes[i].tie & SLOT_MASK)).tie == nodes[i].tie:
@@ -377,6 +398,7 @@ cdef void core_renumber(Core *core) noexcept nogil:
     cdef Slot *slot
     cdef Record *record
     cdef Node *nodes = core.heap.nodes
+    core_drop_stale(core)                # an old number must not be taken for a new one
     for i in range(1, core.slots.top):
         slot = slot_at(core, <uint32_t>i)
         if slot.state == READY or slot.state == HELD:

@@ -18,6 +18,8 @@ from _thread import get_ident
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from pysched.reports import log_error
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
@@ -128,7 +130,10 @@ def _after_fork_in_parent() -> None:
 def _after_fork_in_child() -> None:
     _held.clear()
     for engine in _live():
-        engine._after_fork_in_child()
+        try:
+            engine._after_fork_in_child()
+        except BaseException as error:  # a user's clock, say; the other engines are to be whole all the same
+            log_error("an engine could not be reset in a forked child", error)
 
 
 if hasattr(os, "register_at_fork"):

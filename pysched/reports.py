@@ -31,14 +31,16 @@ def log_error(message: str, error: BaseException) -> None:
         _last_resort(message, failure)
 
 
-def call_handler(handler: Callable[..., object], error: BaseException, subject: object) -> None:
-    """Call ``handler(error, subject)``, an `on_error` of the user's; whatever it raises is logged."""
+def call_handler(handler: Callable[..., object], error: BaseException, subject: object) -> BaseException | None:
+    """Call ``handler(error, subject)``, an `on_error` of the user's; what it raises is logged and returned."""
     try:
         handler(error, subject)
     except BaseException as failure:
         if failure.__context__ is None:
             failure.__context__ = error  # so that the log tells both
         log_error("on_error raised an exception", failure)
+        return failure
+    return None
 
 
 def _last_resort(message: str, failure: BaseException) -> None:

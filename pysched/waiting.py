@@ -41,6 +41,15 @@ def _acquire(semaphore: LockType, timeout: float | None) -> None:
     semaphore.acquire(True, -1 if timeout is None else min(max(timeout, 0.0), TIMEOUT_MAX))
 
 
+def _wait_for(predicate: Callable[[], bool], semaphore: LockType, deadline: float | None) -> bool:
+    while not predicate():
+        remaining = None if deadline is None else deadline - time.monotonic()
+        if remaining is not None and remaining <= 0.0:
+            return False
+        _acquire(semaphore, remaining)
+    return True
+
+
 class WakeEvent:
     """`threading.Event` for one waiting thread, whose ``set`` is safe in signal handlers and destructors."""
 
@@ -94,12 +103,7 @@ class Waiters:
         try:
             # Listed before the next look at the condition: an announcement in between leaves a permit.
             self._semaphores.append(semaphore)
-            while not predicate():
-                remaining = None if deadline is None else deadline - time.monotonic()
-                if remaining is not None and remaining <= 0.0:
-                    return False
-                _acquire(semaphore, remaining)
-            return True
+            return _wait_for(predicate, semaphore, deadline)
         finally:
             if semaphore in self._semaphores:  # not if Ctrl-C came before it was listed
                 self._semaphores.remove(semaphore)

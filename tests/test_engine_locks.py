@@ -129,12 +129,8 @@ def test_in_on_error(make_rig, foreign):
 
 def test_in_a_logging_handler(free, foreign, logged):
     class Handler(logging.Handler):
-        """Without the lock that logging itself would hold."""
-
-        def createLock(self):  # noqa: N802
-            self.lock = None
-
-        def emit(self, record):
+        def handle(self, record):
+            """In place of the inherited one, which would hold a lock of its own."""
             foreign()
 
     logger, handler = logging.getLogger("pysched"), Handler()

@@ -18,6 +18,7 @@ handles = pytest.mark.parametrize("register", HANDLES.values(), ids=HANDLES)
 @pytest.fixture(autouse=True)
 def no_collector():
     gc.disable()
+    gc.freeze()  # what earlier tests left is not gone through again and again
     yield
     gc.enable()
 

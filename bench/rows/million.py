@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING
 from bench.measure import alternate
 from bench.probe import measure
 from bench.result import Goal, Result
+from bench.row import MILLION
 
 if TYPE_CHECKING:
     from bench.row import Row, Settings
 
 __all__ = ["ROWS"]
-
-COUNT = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Memory:
 
     def run(self, settings: Settings) -> list[Result]:
         def grown(who: str) -> float:
-            return measure("memory", who, settings.size(COUNT))["bytes"]
+            return measure("memory", who, settings.size(MILLION))["bytes"]
 
         contenders = ("pysched", "pysched, handles kept", "heapq.heappush", "asyncio call_later", "twin")
         values = alternate({who: partial(grown, who) for who in contenders}, settings.rounds)
@@ -50,7 +49,7 @@ class Collection:
         empty: list[float] = []
 
         def pause(who: str) -> float:
-            numbers = measure("collection", who, settings.size(COUNT))
+            numbers = measure("collection", who, settings.size(MILLION))
             empty.append(numbers["empty_ms"])
             return numbers["full_ms"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bench.measure import cpu_ns
 from bench.peers import cpp, heap, timer_heap
 from bench.result import Goal
-from bench.row import Timed
+from bench.row import MILLION, Timed
 
 __all__ = ["ROWS"]
 
@@ -24,7 +24,7 @@ ROWS = [
             "heapq.heappop": heap.drain,
         },
         clock=cpu_ns,
-        count=1_000_000,
+        count=MILLION,
         goal=Goal("<= C++", 1.0, "C++ priority_queue"),
     ),
 ]

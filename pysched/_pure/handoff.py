@@ -74,11 +74,7 @@ class Pool:
     def pass_on(self, now_ns: int) -> bool:
         core, table = self._core, self._core.table
         with core.lock:
-            more = True
-            for _ in range(BATCH):
-                more = not self._session.stopping and table.promote(now_ns)
-                if not more:
-                    break
+            more = not self._session.stopping and table.promote_some(now_ns, BATCH)
             free = self._max_workers - self._busy
             wanted = min(len(table.ready), free) - (self._active - self._busy)
             self._active += max(0, wanted)

@@ -225,6 +225,10 @@ class TimerTable:
                 self._skip_to(entry, edition, slot, passed)
         return False
 
+    def promote_some(self, now_ns: int, limit: int) -> bool:
+        """Queue up to `limit` runs that are due at or before `now_ns`; whether there may be more."""
+        return all(self.promote(now_ns) for _ in range(limit))
+
     def _queue_one_shot(self, entry: Entry) -> bool:
         timer = entry[2]
         if self._heap and self._heap[0] is entry and timer.armed:
@@ -332,6 +336,12 @@ class TimerTable:
             timer.busy_until_ns = busy_until
             timer.running = False
             del self.runs[run.order]
+
+    def end_all_of(self, thread: int) -> None:
+        """End the runs that were started for a thread."""
+        for run in list(self.runs.values()):
+            if run.thread == thread:
+                self.end(run, None)
 
     def put_back(self) -> None:
         """Return every queued run to the heap, with its old due time and order.
