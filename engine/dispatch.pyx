@@ -374,7 +374,7 @@ cdef int request_stop(Dispatcher self, uint32_t epoch) except -1:
 
 
 cdef int start_thread(Dispatcher self, object pool, uint32_t epoch) except -1:
-    """Gives the loop a daemon thread.  If that fails, or Ctrl-C comes meanwhile, the core is or soon will be stopped."""
+    """Gives the loop a daemon thread.  If that fails, or Ctrl-C comes meanwhile, the core is or will be stopped."""
     thread = threading.Thread(target=_loop_thread, args=(self, pool, epoch), name=self.loop_name(), daemon=True)
     try:
         thread.start()

@@ -130,10 +130,14 @@ def _after_fork_in_parent() -> None:
 def _after_fork_in_child() -> None:
     _held.clear()
     for engine in _live():
-        try:
-            engine._after_fork_in_child()
-        except BaseException as error:  # a user's clock, say; the other engines are to be whole all the same
-            log_error("an engine could not be reset in a forked child", error)
+        _reset_in_child(engine)
+
+
+def _reset_in_child(engine: Any) -> None:
+    try:
+        engine._after_fork_in_child()
+    except BaseException as error:  # a user's clock, say; the other engines are to be whole all the same
+        log_error("an engine could not be reset in a forked child", error)
 
 
 if hasattr(os, "register_at_fork"):
