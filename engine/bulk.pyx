@@ -41,7 +41,7 @@ cdef class Delays:
             return False
         try:
             PyObject_GetBuffer(delays, &view, PyBUF_FORMAT | PyBUF_STRIDES)
-        except BufferError:
+        except (BufferError, ValueError):    # NumPy says the latter of dates: not a buffer of numbers in any case
             return False
         try:
             if view.ndim != 1 or view.format == NULL or view.format[0] != b"d" or view.format[1] != 0:
@@ -58,7 +58,11 @@ cdef class Delays:
 
     cdef int take_iterable(self, object delays) except -1:
         cdef Py_ssize_t i
-        cdef list values = list(delays)
+        cdef list values
+        try:
+            values = list(delays)
+        except TypeError as error:           # a 0-dimensional array has __iter__, too
+            raise TypeError(f"delays must be a buffer of float64 or an iterable of numbers: {error}") from error
         self.allocate(len(values))
         for i in range(self.count):
             value = values[i]

@@ -209,11 +209,11 @@ cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) 
     try:
         run_loop(self, pool, epoch, signals)
     except BaseException as error:
-        if self.awaited:
-            self.failure = error         # before `abort` lets run() go on
-        abort(self, pool, epoch)
         if not (lifecycle.exiting() or (signals is not None and is_interrupt(error))):
             log_error(f"{self.name}: the loop has ended", error)
+        if self.awaited:
+            self.failure = error
+        abort(self, pool, epoch)         # last: it lets a run() that waits go on
         raise
     finally:
         sleep_slack(slack)
@@ -269,6 +269,8 @@ cdef int begin(Dispatcher self, bint resume) except -1:
         core.epoch += 1
         core.drains = core.busy = 0
     unlock(&core.mutex)
+    if result == 1:
+        self.failure = None              # of a clock that failed when the loop before was on its way out anyway
     if not opened:
         raise OSError("no descriptor for the loop's wake-up")
     return result
@@ -276,6 +278,30 @@ cdef int begin(Dispatcher self, bint resume) except -1:
 
 cdef int start(Dispatcher self) except -1:
     """Starts the loop on a thread of its own; nothing if it runs.  O(1)."""
+    return listed(self, launch)
+
+
+cdef int run(Dispatcher self) except -1:
+    """The loop on the caller's thread, until `stop`."""
+    return listed(self, run_here)
+
+
+cdef int listed(Dispatcher self, int (*action)(Dispatcher) except -1) except -1:
+    """Does `action` as a thread of the engine: a signal handler that stops it meanwhile must not wait for it."""
+    cdef Core *core = self.c
+    cdef Runner runner
+    lock(&core.mutex)
+    runner_enter(core, &runner)
+    unlock(&core.mutex)
+    try:
+        return action(self)
+    finally:
+        lock(&core.mutex)
+        runner_leave(core, &runner)
+        unlock(&core.mutex)
+
+
+cdef int launch(Dispatcher self) except -1:
     cdef Core *core = self.c
     cdef int begun = begin(self, True)
     if begun == 0:
@@ -299,8 +325,7 @@ cdef int start(Dispatcher self) except -1:
     return start_thread(self, pool, core.epoch)
 
 
-cdef int run(Dispatcher self) except -1:
-    """The loop on the caller's thread, until `stop`."""
+cdef int run_here(Dispatcher self) except -1:
     cdef SignalPipe signals = None
     cdef bint on_main_thread = threading.current_thread() is threading.main_thread()
     if self.driven:
@@ -332,11 +357,6 @@ cdef int run_beside(Dispatcher self, object pool, uint32_t epoch) except -1:
     Were it here, a Ctrl-C inside the executor's Python code could leave one of its locks taken for ever.  Nobody sees
     the difference: callbacks do not run here in any case.
     """
-    cdef Core *core = self.c
-    cdef Runner runner
-    lock(&core.mutex)
-    runner_enter(core, &runner)
-    unlock(&core.mutex)
     self.awaited = True
     try:
         start_thread(self, pool, epoch)
@@ -347,9 +367,6 @@ cdef int run_beside(Dispatcher self, object pool, uint32_t epoch) except -1:
         raise
     finally:
         self.awaited = False
-        lock(&core.mutex)
-        runner_leave(core, &runner)
-        unlock(&core.mutex)
     if self.failure is not None:
         raise_failure(self)
     return 0

@@ -24,6 +24,8 @@ cdef double finite(object value, str name, str rule) except? -1:
             raise TypeError(f"{name} must be a number of seconds, got {type(value).__name__}")
         try:
             number = float(value)
+        except TypeError as error:           # an array, say, which has __float__ as long as it has one element
+            raise TypeError(f"{name} must be a number of seconds: {error}") from error
         except OverflowError:
             raise ValueError(f"{name} must be {rule}, got a number too large for a float") from None
     if not isfinite(number):
