@@ -292,7 +292,7 @@ def test_no_lock_is_held_while_the_clock_is_asked(make_engine):
         engine.call_later(0.001, ran.set)
         engine.call_every(0.001, nothing)
         assert ran.wait(2 * WAIT)
-    assert len(free) == 5
+    assert len(free) >= 3
     assert all(free)
 
 

@@ -46,6 +46,14 @@ class Loop:
     def start(self, engine: Driven) -> None:
         """Begin a session, whose thread (or driving clock) keeps `engine` alive; or take a stop back."""
         self._check_startable()
+        # An insider: a signal handler that stops the engine meanwhile must not wait for this thread.
+        entered = self._core.enter()
+        try:
+            self._start(engine)
+        finally:
+            self._core.leave(entered)
+
+    def _start(self, engine: Driven) -> None:
         started_ns = self._core.now()
         session = self._begin(started_ns)
         if session is None:
@@ -73,13 +81,18 @@ class Loop:
         if self._driver is not None:
             raise RuntimeError("run() waits, but this engine's clock moves by advance()")
         self._check_startable()
+        entered = self._core.enter()
+        try:
+            self._run()
+        finally:
+            self._core.leave(entered)
+
+    def _run(self) -> None:
         core = self._core
-        started_ns = core.now()
-        session = self._begin(started_ns, resume=False)
+        session = self._begin(core.now(), resume=False)
         if session is None:
             raise RuntimeError("run() needs a stopped engine")
         hand_off: HandOff | None = None
-        entered = core.enter()
         try:
             session.on_main_thread = threading.current_thread() is threading.main_thread()
             session.interruptible = session.on_main_thread and self._executor is None
@@ -91,7 +104,6 @@ class Loop:
             raise
         finally:
             self._shut(session, hand_off)
-            core.leave(entered)
 
     def _check_startable(self) -> None:
         if self._executor_lost:
