@@ -26,16 +26,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the size, for a look")
     parser.add_argument("--only", nargs="+", metavar="ROW", choices=names, help=", ".join(names))
-    parser.add_argument("--rounds", type=int, help=f"at least {LEAST_ROUNDS}; default 7, 5 with --quick")
+    parser.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help="%(default)s, which is the least, or more")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything, each round included")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table as Markdown")
     options = parser.parse_args(arguments)
-    rounds = options.rounds or (LEAST_ROUNDS if options.quick else 7)
-    if rounds < LEAST_ROUNDS:
-        parser.error(f"--rounds must be at least {LEAST_ROUNDS}, got {rounds}")
+    if options.rounds < LEAST_ROUNDS:
+        parser.error(f"--rounds must be at least {LEAST_ROUNDS}, got {options.rounds}")
 
-    settings = Settings(options.quick, rounds)
-    facts = environment(quick=options.quick, rounds=rounds)
+    settings = Settings(options.quick, options.rounds)
+    facts = environment(quick=options.quick, rounds=options.rounds)
     results: list[Result] = []
     try:
         for row in ROWS:

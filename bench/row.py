@@ -23,7 +23,7 @@ class Settings:
     """`quick`: a tenth of the size, for a look; the goals are meant for the full size."""
 
     quick: bool = False
-    rounds: int = 7
+    rounds: int = 5
 
     def size(self, full: int) -> int:
         return full // 10 if self.quick else full
