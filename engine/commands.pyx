@@ -89,7 +89,8 @@ cdef class CommandScheduler(Dispatcher):
         entry.when = saturating_add(now_of(self), delay)
         if core_add(self.c, &entry, &slot, &generation, &garbage):
             self.wake()
-        drop(&garbage)
+        if garbage.callback != NULL:
+            drop(&garbage)
 
     def schedule(self, command, interval_s, delay_s=0.0, key=None):
         """Runs `command` after `delay_s` seconds and then again `interval_s` seconds after the end of each run.

@@ -18,7 +18,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from .heap cimport Heap
 from .keys cimport KeyTable
 from .lateness cimport Histogram
-from .platform cimport NEVER, Mutex, Waker
+from .platform cimport NEVER, Condition, Mutex, Waker
 from .slab cimport Slab, slab_at
 
 
@@ -153,6 +153,10 @@ cdef struct Core:
     uint32_t workers                 # of the thread pool; 0: callbacks run in the loop
     uint32_t drains                  # submitted and not ended, of this epoch
     uint32_t busy                    # of those: inside a callback
+    bint parking                     # a drain without work waits for more (drains.pxd)
+    uint32_t parked                  # drains that wait and were not summoned
+    uint32_t summons                 # sent to parked drains that have not woken yet
+    Condition condition              # on which they wait, with `mutex`
     uint32_t waiting                 # threads in wait_idle or stop
     PyObject *waiters                # borrowed from `_Core`; NULL once that is gone
     Runner *runners

@@ -5,8 +5,18 @@ from libc.stdlib cimport calloc, free
 
 from .heap cimport heap_free
 from .keys cimport keys_free, keys_init
-from .platform cimport atomic_decrement, atomic_increment, lock, mutex_destroy, mutex_init, unlock, waker_close
-from .platform cimport waker_init
+from .platform cimport (
+    atomic_decrement,
+    atomic_increment,
+    condition_destroy,
+    condition_init,
+    lock,
+    mutex_destroy,
+    mutex_init,
+    unlock,
+    waker_close,
+    waker_init,
+)
 from .slab cimport slab_free, slab_init
 
 
@@ -32,6 +42,7 @@ cdef Core *core_new() noexcept nogil:
     if core == NULL:
         return NULL
     mutex_init(&core.mutex)
+    condition_init(&core.condition)
     slab_init(&core.slots, sizeof(Slot), <uint32_t><size_t>&slot.key)
     slab_init(&core.records, sizeof(Record), <uint32_t><size_t>&record.waiting)
     keys_init(&core.keys)
@@ -69,6 +80,7 @@ cdef void core_release(Core *core) noexcept nogil:
     slab_free(&core.records)
     keys_free(&core.keys)
     free(core.ring)
+    condition_destroy(&core.condition)
     mutex_destroy(&core.mutex)
     free(core)
 

@@ -21,7 +21,8 @@ from .core cimport (
     time_left,
 )
 from .dispatcher cimport now_of, raise_failure, run_inline, runner_enter, runner_leave, runs_here
-from .executors cimport drains_wanted, hand_over, open_pool
+from .drains cimport core_set_phase, drains_summon, drains_wanted
+from .executors cimport hand_over, open_pool
 from .lateness cimport histogram_summary
 from .platform cimport LONGEST_WAIT, NEVER, lock, monotonic_ns, sleep_slack, unlock, waker_open, waker_wait
 from .runs cimport core_collect_due, core_put_back
@@ -59,7 +60,7 @@ cdef inline bint has_work(Core *core, int64_t now) noexcept nogil:
 cdef inline int64_t sleep_until(Core *core, int64_t now) noexcept nogil:
     cdef int64_t due = core.heap.nodes[0].when if core.heap.size else NEVER
     cdef int64_t grace = saturating_add(now, DRAIN_GRACE_NS)
-    if core.drains > core.busy and due < grace:
+    if core.drains - core.parked > core.busy and due < grace:
         # A drain between two callbacks takes what comes due, and wakes the loop if it ends before that.
         return grace
     return due
@@ -68,7 +69,7 @@ cdef inline int64_t sleep_until(Core *core, int64_t now) noexcept nogil:
 cdef void leave_loop(Core *core) noexcept nogil:
     core_put_back(core)
     core.looping = False
-    core.phase = STOPPED
+    core_set_phase(core, STOPPED)
 
 
 cdef bint is_over(Core *core, uint32_t epoch) noexcept nogil:
@@ -93,6 +94,7 @@ cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd) noexcept n
         now = monotonic_ns()
         if core.workers:
             collected = core_collect_due(core, now, BATCH)
+            drains_summon(core)
             if collected == BATCH and not drains_wanted(core):
                 unlock(&core.mutex)      # registrations and drains get a turn
                 lock(&core.mutex)
@@ -267,7 +269,7 @@ cdef int begin(Dispatcher self, bint resume) except -1:
         core.looping = not self.driven
         core.start_ns = now
         core.epoch += 1
-        core.drains = core.busy = 0
+        core.drains = core.busy = core.parked = core.summons = 0
     unlock(&core.mutex)
     if result == 1:
         self.failure = None              # of a clock that failed when the loop before was on its way out anyway
@@ -384,7 +386,7 @@ cdef int request_stop(Dispatcher self, uint32_t epoch) except -1:
     """Lets the loop of that start end, and waits for nothing."""
     lock(&self.c.mutex)
     if self.c.epoch == epoch and self.c.phase == STARTED:
-        self.c.phase = STOPPING
+        core_set_phase(self.c, STOPPING)
     unlock(&self.c.mutex)
     self.wake()
     return 0
@@ -420,7 +422,7 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
     # wait for.
     inside = is_finalizing() or runs_here(core, &own)
     if core.phase == STARTED:
-        core.phase = STOPPING if core.looping else STOPPED
+        core_set_phase(core, STOPPING if core.looping else STOPPED)
     core.sleeping = False
     idle = core.running == own
     unlock(&core.mutex)

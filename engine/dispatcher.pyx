@@ -14,6 +14,7 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
 from .core cimport ARGUMENT_TUPLE, NO_REPEAT, STARTED, STOPPED, STOPPING, Core, References, Run, Runner, drop
+from .drains cimport core_set_phase, drain_park, drains_summon
 from .interpreter cimport call, call_tuple, take_exception, this_thread
 from .owner cimport _Core
 from .platform cimport NEVER, lock, unlock, waker_wake
@@ -88,7 +89,7 @@ cdef class Dispatcher:
         self.failure = error
         lock(&self.c.mutex)
         if self.c.phase == STARTED and self.c.looping:
-            self.c.phase = STOPPING
+            core_set_phase(self.c, STOPPING)
         unlock(&self.c.mutex)
         self.wake()
 
@@ -149,7 +150,7 @@ cdef class Dispatcher:
         """Marks the loop as stopping; the interpreter ends and nothing new starts."""
         lock(&self.c.mutex)
         if self.c.phase == STARTED:
-            self.c.phase = STOPPING if self.c.looping else STOPPED
+            core_set_phase(self.c, STOPPING if self.c.looping else STOPPED)
         unlock(&self.c.mutex)
         self.wake()
         if self.driven:
@@ -318,8 +319,29 @@ cdef int run_inline(Dispatcher self, bint interruptible) except -1:
     return 0
 
 
+cdef bint take_or_collect(Core *core, int64_t now, Run *run) noexcept:
+    """Starts the first ready timer, after a look at what came due meanwhile if there is none.  The mutex is held."""
+    if core_take_ready(core, now, False, run):
+        return True
+    if not core_collect_due(core, now, BATCH):
+        return False
+    drains_summon(core)                  # this drain takes one; the others go on
+    return core_take_ready(core, now, False, run)
+
+
+cdef int park(Dispatcher self, uint32_t epoch, Turn *turn) noexcept:
+    """Waits without the GIL for more work.  Called and returns with the mutex held; nothing is held in between."""
+    unlock(&self.c.mutex)
+    drop_garbage(turn)
+    core_notify(self.c)
+    with nogil:
+        turn.now = turn.gil_since = drain_park(self.c, epoch)
+    lock(&self.c.mutex)
+    return 0
+
+
 cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1:
-    """One drain: takes callbacks one at a time until nothing is ready or due, or the engine stops."""
+    """One drain: takes callbacks one at a time until nothing is ready or due and it may not park, or a stop."""
     cdef Core *core = self.c
     cdef Turn turn
     cdef bint over = False, wake
@@ -331,9 +353,11 @@ cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1:
             break
         if over or core.epoch != epoch or core.phase != STARTED:
             break
-        if not core_take_ready(core, turn.now, False, &turn.run):
-            if not core_collect_due(core, turn.now, BATCH) or not core_take_ready(core, turn.now, False, &turn.run):
+        if not take_or_collect(core, turn.now, &turn.run):
+            if not core.parking:
                 break
+            park(self, epoch, &turn)
+            continue
         core.busy += 1
         over = call_run(self, &turn, False)
     if core.epoch == epoch:

@@ -75,7 +75,8 @@ cdef class Engine(Dispatcher):
         handle.when_ns = when
         if core_add(self.c, &entry, &handle.slot, &handle.generation, &garbage):
             self.wake()
-        drop(&garbage)
+        if garbage.callback != NULL:
+            drop(&garbage)
         return handle
 
     def call_later(self, delay, callback, *args, key=None):

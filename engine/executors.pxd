@@ -2,11 +2,9 @@
 
 from libc.stdint cimport uint32_t
 
-from .core cimport Core
 from .dispatcher cimport Dispatcher
 
 
 cdef int accept_executor(Dispatcher self, object executor) except -1
 cdef object open_pool(Dispatcher self)
-cdef uint32_t drains_wanted(const Core *core) noexcept nogil
 cdef int hand_over(Dispatcher self, object pool, uint32_t epoch) except -1

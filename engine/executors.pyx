@@ -5,6 +5,7 @@ from libc.string cimport memset
 
 from .core cimport ARGUMENT_TUPLE, NO_REPEAT, ONE_ARGUMENT, STARTED, Core, References, Run, Runner, drop
 from .dispatcher cimport Dispatcher, drain_ready, now_of, runner_enter, runner_leave
+from .drains cimport drains_summon, drains_wanted
 from .platform cimport lock, unlock
 from .runs cimport core_accept, core_finish, core_refuse, core_take_ready
 from .timers cimport core_notify
@@ -12,6 +13,8 @@ from .timers cimport core_notify
 from functools import partial
 from os import getpid
 from types import MethodType
+
+from pysched import lifecycle
 
 cdef uint32_t EACH_BY_ITSELF = UINT32_MAX     # `Core.workers` for an executor that is no thread pool
 
@@ -51,16 +54,9 @@ cdef object open_pool(Dispatcher self):
             pool = self.executor
             workers = pool._max_workers if isinstance(pool, ThreadPoolExecutor) else EACH_BY_ITSELF
     self.c.workers = workers
+    # Through a user's clock the loop is woken by Python code, which a parked drain, without the GIL, cannot run.
+    self.c.parking = self.executor is None and self.c.native_clock and lifecycle.stops_before_pools()
     return pool
-
-
-cdef uint32_t drains_wanted(const Core *core) noexcept nogil:
-    """How many more drains there should be: each ready run gets a worker, as long as workers are free."""
-    cdef uint32_t ready = core.ring_count - core.zombies
-    cdef uint32_t free_workers = core.workers - core.busy
-    cdef uint32_t wanted = ready if ready < free_workers else free_workers
-    cdef uint32_t coming = core.drains - core.busy
-    return wanted - coming if wanted > coming else 0
 
 
 cdef int hand_over(Dispatcher self, object pool, uint32_t epoch) except -1:
@@ -95,6 +91,7 @@ cdef int submit_drains(Dispatcher self, object pool, uint32_t epoch) except -1:
     cdef uint32_t wanted
     while True:
         lock(&core.mutex)
+        drains_summon(core)
         wanted = drains_wanted(core) if core.phase == STARTED else 0
         core.drains += wanted != 0
         unlock(&core.mutex)

@@ -5,7 +5,7 @@ thread of Python runs, so that taking every core's mutex cannot meet a thread th
 """
 
 from .core cimport STOPPED, Core, first_core, registry_lock
-from .platform cimport at_fork, lock, mutex_init, unlock, waker_forget
+from .platform cimport at_fork, condition_init, lock, mutex_init, unlock, waker_forget
 from .runs cimport core_abandon_runs, core_put_back
 
 
@@ -30,6 +30,7 @@ cdef void in_child() noexcept nogil:
     cdef Core *core = first_core()
     while core != NULL:
         mutex_init(&core.mutex)
+        condition_init(&core.condition)
         reset(core)
         core = core.next
     mutex_init(registry_lock())
@@ -41,7 +42,7 @@ cdef void reset(Core *core) noexcept nogil:
     core.looping = core.sleeping = False
     core.forks += 1
     core.epoch += 1
-    core.drains = core.busy = core.waiting = 0
+    core.drains = core.busy = core.parked = core.summons = core.waiting = 0
     core.reserved = 0                    # a call_many in progress was another thread's
     core.runners = NULL
     waker_forget(&core.waker)

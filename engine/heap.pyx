@@ -9,7 +9,7 @@ from libc.stdint cimport INT64_MIN, uintptr_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcpy
 
-from .platform cimport LARGE, large_alloc, large_free
+from .platform cimport LARGE, LARGE_PAGE, large_alloc, large_free
 
 cdef enum:
     CACHE_LINE = 64
@@ -41,7 +41,7 @@ cdef int heap_reserve(Heap *heap, size_t capacity) noexcept nogil:
         capacity = 2 * heap.capacity
     bytes = max(capacity, <size_t>LEAST_CAPACITY) * sizeof(Node) + CACHE_LINE
     if bytes >= LARGE:
-        bytes = (bytes + LARGE - 1) // LARGE * LARGE
+        bytes = (bytes + LARGE_PAGE - 1) // LARGE_PAGE * LARGE_PAGE
     memory = malloc(bytes) if bytes < LARGE else large_alloc(bytes)
     if memory == NULL:
         return -1

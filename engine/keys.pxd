@@ -7,8 +7,10 @@ an entry is removed by its index, and the one foreign call, `__eq__` of keys
 whose hashes agree, is made with the mutex released and the search begun anew
 if the table changed meanwhile.
 
-A bucket holds 32 bits of the hash beside the index of the entry, so a new key
-costs one cache miss, and growing moves buckets without a look at any entry.
+A place of the table is a byte, a tag made of the hash, in one array and the
+index of an entry in another, as in Google's Swiss tables.  The search that
+finds a new key to be new reads tags only, a fifth of the memory: those of
+10^5 keys stay in the second-level cache, where the places themselves do not.
 """
 
 from cpython.object cimport PyObject
@@ -30,16 +32,18 @@ cdef struct KeyEntry:                # 32 bytes
     uint32_t held                    # a due command that waits for the running one of its key
     uint8_t running                  # a command of this key is running
 
-cdef struct KeyBucket:
-    uint32_t tag                     # from the hash; the bucket's place is its lower bits, or behind
-    uint32_t index                   # of the entry; 0: empty
+cdef enum:
+    EMPTY_TAG = 0
+    DELETED_TAG = 1                  # a key that was here is gone; searches go on behind it
 
 cdef struct KeyTable:
     Slab entries
-    KeyBucket *buckets               # a power of two of them, half of them empty
-    uint32_t mask                    # buckets - 1; meaningless while `buckets` is NULL
-    uint32_t count
-    uint64_t version                 # grows with each change of the table's shape
+    uint8_t *tags                    # one for each place, a power of two of them; NULL in an empty table
+    uint32_t *indices                # of entries, in the places whose tag is neither empty nor deleted
+    uint32_t mask                    # places - 1
+    uint32_t used                    # places that are not empty: at most half of them
+    uint32_t count                   # keys
+    uint64_t version                 # grows with each change of the table
 
 
 cdef void keys_init(KeyTable *table) noexcept nogil
@@ -55,15 +59,20 @@ cdef inline KeyEntry *keys_at(const KeyTable *table, uint32_t index) noexcept no
     return <KeyEntry *>slab_at(&table.entries, index)
 
 
-cdef inline uint32_t tag_of(Py_hash_t hash) noexcept nogil:
-    # Hashes of ints are the ints themselves, and those of tuples differ little: spread them (Fibonacci hashing).
-    return <uint32_t>((<uint64_t>hash * <uint64_t>11400714819323198485U) >> 32)
+cdef inline uint64_t spread(Py_hash_t hash) noexcept nogil:
+    """Fibonacci hashing: hashes of ints are the ints themselves, and those of tuples differ little."""
+    return <uint64_t>hash * <uint64_t>11400714819323198485U
+
+
+cdef inline uint32_t home_of(const KeyTable *table, uint64_t spread_hash) noexcept nogil:
+    """The place where the search for a key begins."""
+    return <uint32_t>(spread_hash >> 32) & table.mask
 
 
 cdef inline void keys_prefetch(const KeyTable *table, Py_hash_t hash) noexcept nogil:
-    """Asks for a key's bucket ahead of time.  Needs no mutex: a stale address costs a useless prefetch, no more."""
-    if table.buckets != NULL:
-        prefetch(table.buckets + (tag_of(hash) & table.mask))
+    """Asks for a key's place ahead of time.  Needs no mutex: a stale address costs a useless prefetch, no more."""
+    if table.tags != NULL:
+        prefetch(table.tags + home_of(table, spread(hash)))
 
 
 cdef inline Py_hash_t key_hash(object key) except? -1:

@@ -1,5 +1,5 @@
-/* The platform calls of the engine, all of them: a mutex, a waker, two clocks,
- * thread identity, fork hooks and a few atomics.
+/* The platform calls of the engine, all of them: a mutex and its condition, a
+ * waker, two clocks, memory, fork hooks and a few atomics.
  *
  * Everything is `static inline` and free of Python: callable without the GIL.
  * Linux waits with ppoll on an eventfd, which ends early for a signal and is
@@ -67,10 +67,12 @@ static inline int pysched_bit_length(uint64_t value) {
 /* ----------------------------------------------------------------- memory */
 
 /* Large tables come straight from the system: zeroed, given back whole, and on
- * Linux in huge pages.  A page fault costs 2 us on some virtual machines; with
- * 4-kB pages that was a quarter of the price of a registration. */
+ * Linux in huge pages.  A page fault costs 2 to 4 us on some virtual machines,
+ * a fifth of that for each 4 kB of a huge page; with small pages that was a
+ * quarter of the price of a registration. */
 
-#define PYSCHED_LARGE ((size_t)1 << 21)      /* from here on; sizes are multiples of it */
+#define PYSCHED_LARGE ((size_t)1 << 18)      /* tables are large from here on */
+#define PYSCHED_LARGE_PAGE ((size_t)1 << 21) /* sizes of large tables are multiples of it */
 
 static inline void *pysched_large_alloc(size_t size) {
 #if defined(_WIN32)
@@ -78,12 +80,13 @@ static inline void *pysched_large_alloc(size_t size) {
 #else
     /* One huge page more than asked for, so that an aligned part can be cut out. */
     char *memory, *aligned;
-    if (size > SIZE_MAX - PYSCHED_LARGE) return NULL;
-    memory = (char *)mmap(NULL, size + PYSCHED_LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (size > SIZE_MAX - PYSCHED_LARGE_PAGE) return NULL;
+    memory = (char *)mmap(NULL, size + PYSCHED_LARGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == (char *)MAP_FAILED) return NULL;
-    aligned = (char *)(((uintptr_t)memory + PYSCHED_LARGE - 1) & ~(uintptr_t)(PYSCHED_LARGE - 1));
+    aligned = (char *)(((uintptr_t)memory + PYSCHED_LARGE_PAGE - 1) & ~(uintptr_t)(PYSCHED_LARGE_PAGE - 1));
     if (aligned > memory) munmap(memory, (size_t)(aligned - memory));
-    if (aligned < memory + PYSCHED_LARGE) munmap(aligned + size, (size_t)(memory + PYSCHED_LARGE - aligned));
+    if (aligned < memory + PYSCHED_LARGE_PAGE)
+        munmap(aligned + size, (size_t)(memory + PYSCHED_LARGE_PAGE - aligned));
 #  if defined(MADV_HUGEPAGE)
     madvise(aligned, size, MADV_HUGEPAGE);
 #  endif
@@ -161,6 +164,32 @@ static inline void pysched_mutex_init(pysched_mutex *mutex) { pthread_mutex_init
 static inline void pysched_mutex_destroy(pysched_mutex *mutex) { pthread_mutex_destroy(mutex); }
 static inline void pysched_mutex_lock(pysched_mutex *mutex) { pthread_mutex_lock(mutex); }
 static inline void pysched_mutex_unlock(pysched_mutex *mutex) { pthread_mutex_unlock(mutex); }
+#endif
+
+/* -------------------------------------------------------------- condition */
+
+/* Several threads wait, each for a signal or a broadcast; a wait may end for
+ * no reason.  In the child of a fork a condition is initialised anew: its
+ * waiters are gone. */
+
+#if defined(_WIN32)
+typedef CONDITION_VARIABLE pysched_condition;
+static inline void pysched_condition_init(pysched_condition *condition) { InitializeConditionVariable(condition); }
+static inline void pysched_condition_destroy(pysched_condition *condition) { (void)condition; }
+static inline void pysched_condition_wait(pysched_condition *condition, pysched_mutex *mutex) {
+    SleepConditionVariableSRW(condition, mutex, INFINITE, 0);
+}
+static inline void pysched_condition_signal(pysched_condition *condition) { WakeConditionVariable(condition); }
+static inline void pysched_condition_broadcast(pysched_condition *condition) { WakeAllConditionVariable(condition); }
+#else
+typedef pthread_cond_t pysched_condition;
+static inline void pysched_condition_init(pysched_condition *condition) { pthread_cond_init(condition, NULL); }
+static inline void pysched_condition_destroy(pysched_condition *condition) { pthread_cond_destroy(condition); }
+static inline void pysched_condition_wait(pysched_condition *condition, pysched_mutex *mutex) {
+    pthread_cond_wait(condition, mutex);
+}
+static inline void pysched_condition_signal(pysched_condition *condition) { pthread_cond_signal(condition); }
+static inline void pysched_condition_broadcast(pysched_condition *condition) { pthread_cond_broadcast(condition); }
 #endif
 
 /* ------------------------------------------------------------------ waker */

@@ -14,6 +14,14 @@ cdef extern from "platform.h" nogil:
     void lock "pysched_mutex_lock"(Mutex *mutex) noexcept
     void unlock "pysched_mutex_unlock"(Mutex *mutex) noexcept
 
+    ctypedef struct Condition "pysched_condition":
+        pass
+    void condition_init "pysched_condition_init"(Condition *condition) noexcept
+    void condition_destroy "pysched_condition_destroy"(Condition *condition) noexcept
+    void condition_wait "pysched_condition_wait"(Condition *condition, Mutex *mutex) noexcept
+    void condition_signal "pysched_condition_signal"(Condition *condition) noexcept
+    void condition_broadcast "pysched_condition_broadcast"(Condition *condition) noexcept
+
     ctypedef struct Waker "pysched_waker":
         pass
     void waker_init "pysched_waker_init"(Waker *waker) noexcept
@@ -24,6 +32,7 @@ cdef extern from "platform.h" nogil:
     void waker_wait "pysched_waker_wait"(Waker *waker, int signal_fd, int64_t timeout_ns) noexcept
 
     const size_t LARGE "PYSCHED_LARGE"
+    const size_t LARGE_PAGE "PYSCHED_LARGE_PAGE"
     void *large_alloc "pysched_large_alloc"(size_t size) noexcept
     void large_free "pysched_large_free"(void *memory, size_t size) noexcept
 

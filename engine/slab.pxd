@@ -12,7 +12,7 @@ cdef enum:
     CHUNK_BITS = 12
     CHUNK_ITEMS = 1 << CHUNK_BITS
     ARENA_CHUNKS = 64            # chunks that come from the system together ...
-    SINGLE_CHUNKS = 8            # ... once this many have come singly; items are of a multiple of 8 bytes
+    SINGLE_CHUNKS = 2            # ... once this many have come singly; items are of a multiple of 8 bytes
 
 cdef struct Slab:
     char **chunks

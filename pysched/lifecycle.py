@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-__all__ = ["arm", "exiting", "register", "shielded"]
+__all__ = ["arm", "exiting", "register", "shielded", "stops_before_pools"]
 
 _engines: dict[int, ref[Any]] = {}
 _held: dict[int, list[Any]] = {}  # forking thread -> the engines that hold still for it
 _armed = False
+_early = False
 _exiting = False
 
 
@@ -54,7 +55,7 @@ def arm() -> None:
     module of the pools is imported first, whether or not this engine uses one. That costs a few
     milliseconds, hence not at import.
     """
-    global _armed
+    global _armed, _early
     if _armed:
         return
     import threading
@@ -64,6 +65,7 @@ def arm() -> None:
 
         hook: Callable[[Callable[[], None]], object] = threading._register_atexit  # type: ignore[attr-defined]
         hook(_at_exit)
+        _early = True
     except AttributeError:
         import atexit
 
@@ -71,6 +73,11 @@ def arm() -> None:
     except RuntimeError:  # either says so: the hooks have run, the interpreter is ending
         _at_exit()
     _armed = True
+
+
+def stops_before_pools() -> bool:
+    """Whether engines are stopped before Python joins the threads of its pools; known after `arm`."""
+    return _early
 
 
 def exiting() -> bool:
