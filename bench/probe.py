@@ -16,7 +16,10 @@ from statistics import median
 from time import process_time, sleep
 from typing import TypeAlias
 
-import psutil  # type: ignore[import-untyped]
+try:
+    import psutil  # type: ignore[import-untyped]
+except ImportError:
+    raise SystemExit("the bench needs psutil: pip install -e '.[bench]'") from None
 
 from bench.measure import cpu_ns
 from bench.peers import event_loop, heap

@@ -74,7 +74,7 @@ prepare() {
     # The stamp's time is that of the start: what is edited during a build is built the next time.
     printf '%s\n' "$recipe" "$extras" "$switches" >"$stamp.new"
     if [[ $recipe != "$old_recipe" || $extras != "$old_extras" ]]; then
-        say "installing pysched${extras:+[$extras]} into $venv"
+        say "building pysched and installing it${extras:+ with [$extras]} into $venv: a minute or two"
         build_requirements "$python" >"$venv/build-requirements.txt"
         "$python" "${pip[@]}" install --upgrade pip -r "$venv/build-requirements.txt"
         # setuptools warns of every editable install that its folder comes first on sys.path: here it should.

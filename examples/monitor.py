@@ -73,8 +73,8 @@ def drill_report(drill: Drill, monitor: Monitor) -> tuple[bool, str]:
     if last.ended is None:
         return False, f"the outage of {victim.name} was found, its end MISSED"
     return True, (
-        f"found {milliseconds(first.began - drill.down_at)} after the service went down, "
-        f"seen over {milliseconds(last.ended - drill.back_at)} after it was back"
+        f"outage found {milliseconds(first.began - drill.down_at)} after the service went down, "
+        f"its end {milliseconds(last.ended - drill.back_at)} after it came back"
     )
 
 
@@ -151,11 +151,23 @@ def positive(text: str) -> float:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="An uptime monitor for HTTP targets.")
     parser.add_argument("--targets", metavar="FILE", help="URLs to check, one a line, instead of the demonstration")
-    parser.add_argument("--seconds", type=positive, default=12.0, help="how long to monitor (default: 12)")
-    parser.add_argument("--interval", type=positive, default=1.0, help="seconds between checks of a target (1)")
-    parser.add_argument("--timeout", type=positive, default=2.0, help="seconds to wait for a server (2)")
-    parser.add_argument("--workers", type=int, default=16, help="threads that make the checks (16)")
+    parser.add_argument("--seconds", type=positive, default=12.0, help="how long to monitor (default: %(default)g)")
+    parser.add_argument(
+        "--interval", type=positive, default=1.0, help="seconds between checks of a target (default: %(default)g)"
+    )
+    parser.add_argument(
+        "--timeout", type=positive, default=2.0, help="seconds to wait for a server (default: %(default)g)"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=16, metavar="N", help="threads that make the checks (default: %(default)d)"
+    )
     options = parser.parse_args()
+    if options.workers < 1:
+        parser.error(f"argument --workers: must be positive, got {options.workers}")
+    if options.targets is None and options.seconds < 6 * options.interval:
+        parser.error(
+            "argument --seconds: the demonstration takes at least six intervals: an outage must be found in it"
+        )
     try:
         options.urls = read_targets(options.targets) if options.targets else None
     except (OSError, ValueError) as error:

@@ -1,7 +1,7 @@
 """Chooses the engine: the compiled one, or its twin in plain Python.
 
-The environment variable ``PYSCHED_ENGINE`` is read once, at import: ``native`` (the default) or ``pure``.
-A compiled engine that cannot be imported raises its own error; it is never silently replaced.
+The environment variable ``PYSCHED_ENGINE`` is read once, at import: ``native`` (the default, also when it is
+empty) or ``pure``. A compiled engine that cannot be imported raises its own error; it is never silently replaced.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 __all__ = ["CommandScheduler", "Engine", "TimerHandle", "engine_name"]
 
-_choice = os.environ.get("PYSCHED_ENGINE", "native")
+_choice = os.environ.get("PYSCHED_ENGINE") or "native"
 
 engine_name: Literal["native", "pure"]
 """Which engine this process uses."""

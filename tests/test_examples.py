@@ -69,7 +69,7 @@ def test_the_monitor_finds_the_outage_and_loses_no_check(engine):
     assert process.stdout.count("targets  checks") == 1
     assert re.search(r"^checks  3,000 due: .* 0 failed in themselves, 0 lost$", process.stdout, re.MULTILINE)
     assert re.search(
-        r"^drill   found .* ms after the service went down, seen over .* ms after it was back$",
+        r"^drill   outage found .* ms after the service went down, its end .* ms after it came back$",
         process.stdout,
         re.MULTILINE,
     )
