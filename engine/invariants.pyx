@@ -60,6 +60,8 @@ cdef const char *first_broken(Core *core) noexcept nogil:
             waiting += record_at(core, slot.record).waiting
         if slot.key and keys_at(&core.keys, slot.key).slot != i:
             return b"a timer does not hold its key"
+    if core.busy + core.parked > core.drains:
+        return b"more drains are busy or parked than there are"
     if pending:
         return b"a pending slot has no node"
     if outside != core.outside or live != core.live or periodic != core.periodic or zombies != core.zombies:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from fractions import Fraction
+from random import Random
 
 import pytest
 from support import HANDLES, TOMORROW, WAIT, label, nothing, unchanged, wait_until
@@ -342,3 +343,34 @@ def test_one_key_from_many_threads_leaves_exactly_one_timer(make_engine):
     assert engine.stats().cancelled == 999
     assert [handle.done() for handle in live].count(False) == 1
     assert engine.cancel_key(Collision("k"))
+
+
+def test_keys_that_come_and_go_are_found_as_long_as_they_are_there(make_engine, clock):
+    """Against a dict, with keys that crowd the same places of a table and many that were there before."""
+    engine = make_engine(clock=clock)
+    random = Random(5)
+    held = {}
+    pool = [Collision(number) for number in range(30)] + [2**61 * n for n in range(40)] + list("abcdefgh")
+    for step in range(6000):
+        key = random.choice(pool)
+        if random.random() < 0.5:
+            held[key] = engine.call_later(TOMORROW, nothing, key=key)
+        else:
+            assert engine.cancel_key(key) is (held.pop(key, None) is not None)
+        if step % 250 == 0:
+            engine._check()
+    assert len(engine) == len(held)
+    for key, handle in held.items():
+        assert engine.cancel_key(key) is True
+        assert handle.done()
+
+
+def test_a_table_of_keys_stays_fit_however_many_have_passed_through_it(make_engine, clock):
+    engine = make_engine(clock=clock)
+    for number in range(30_000):
+        engine.call_later(TOMORROW, nothing, key=number)
+        if number >= 10:
+            assert engine.cancel_key(number - 10)
+    assert not engine.cancel_key(0)
+    assert len(engine) == 10
+    engine._check()
