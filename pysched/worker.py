@@ -12,8 +12,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pysched.attributes import attribute_or_none
 from pysched.clock import interval_ns
-from pysched.commands import attribute_or_none
 from pysched.reports import call_handler, log_error
 from pysched.scheduler_queue import TimedCommandQueue
 

@@ -37,7 +37,7 @@ ENGINE_NAMES = {
 # At import time a module imports only what stands above it here, never its own line. What a function imports
 # when it is called is free: it happens later. `testing` is for users' tests; nobody imports it.
 LAYERS = (
-    {"errors"},
+    {"attributes", "errors"},
     {"reports"},
     {"clock", "lifecycle", "stats", "waiting"},
     {"_engine", "_pure"},
