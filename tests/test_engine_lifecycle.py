@@ -576,6 +576,29 @@ def test_a_keyboard_interrupt_leaves_run_on_the_main_thread(make_engine):
     assert runs == [1]
 
 
+def test_a_keyboard_interrupt_in_on_error_leaves_run_on_the_main_thread(make_engine, logged):
+    """It is logged with the error that was being handled, counted once, and the engine can run again."""
+
+    def interrupt(exc, handle):
+        raise KeyboardInterrupt
+
+    engine = make_engine(on_error=interrupt)
+    runs = []
+    engine.call_later(0, lambda: 1 / 0)
+    engine.call_later(0, runs.append, 1)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        engine.run()
+    assert isinstance(caught.value.__context__, ZeroDivisionError)
+    assert (engine.running, engine.stats().errors, engine.stats().running, runs) == (False, 1, 0, [])
+    [(level, text, _)] = logged
+    assert level == "ERROR"
+    assert "ZeroDivisionError" in text
+    assert "KeyboardInterrupt" in text
+    engine.call_later(0, engine.stop)
+    engine.run()
+    assert runs == [1]
+
+
 @pytest.mark.parametrize("how", ["start", "run in a thread", "run with a pool"])
 def test_a_keyboard_interrupt_elsewhere_is_an_error_like_any_other(make_engine, how):
     given = []

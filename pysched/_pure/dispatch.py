@@ -286,7 +286,7 @@ class Engine:
             RuntimeError: the engine is not stopped, its clock is a driving one, or as `start`.
             Exception: what the clock or the executor raised, if the engine could not go on because of it.
         """
-        self._loop.run()
+        self._loop.run(self)
 
     def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until nothing is due, queued or running; timers of the future do not count.
