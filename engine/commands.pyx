@@ -127,10 +127,10 @@ cdef class CommandScheduler(Dispatcher):
         core_check(self.c)
 
     def __repr__(self):
-        return f"<{type(self).__name__} {self.name!r}>"
+        return f"<{type(self).__name__} {self._name!r}>"
 
     cdef str loop_name(self):
-        return f"{self.name}_t"
+        return f"{self._name}_t"
 
     cdef int check_command(self, object command) except -1:
         if not callable(getattr(command, EXECUTE, None)):
@@ -147,7 +147,10 @@ cdef class CommandScheduler(Dispatcher):
     cdef int check_untouched(self) except -1:
         for name in ("_queue", "_cancellation"):
             if name in vars(self) or hasattr(type(self), name):
-                raise TypeError(f"{name} of a {type(self).__name__} cannot be replaced: its queue is compiled")
+                raise TypeError(
+                    f"{name} cannot be replaced: this scheduler keeps its commands elsewhere; "
+                    "for a queue or a registry of your own use SchedulerWorker"
+                )
         return 0
 
     # -- what a run is --
@@ -171,13 +174,13 @@ cdef class CommandScheduler(Dispatcher):
         if self.on_error is not None:
             return call_handler(self.on_error, error, <object>run.references.callback)
         if self.context is None:
-            log_error(f"{self.name}: a command raised an exception", error)
+            log_error(f"{self._name}: a command raised an exception", error)
         else:
             try:
                 self.context.last_error = error
             except BaseException as failure:
-                log_error(f"{self.name}: a command raised an exception", error)
-                log_error(f"{self.name}: the context does not take a last_error", failure)
+                log_error(f"{self._name}: a command raised an exception", error)
+                log_error(f"{self._name}: the context does not take a last_error", failure)
 
 
 cdef inline object attribute(object command, str name):

@@ -41,15 +41,12 @@ cdef class Dispatcher:
 
     cdef int set_up(self, object name, object clock) except -1:
         """The part of `__init__` that both kinds share: everything is checked before anything is set."""
-        if not isinstance(name, str):
-            raise TypeError(f"name must be a str, got {type(name).__name__}")
-        if not name:
-            raise ValueError("name must not be empty")
+        cdef str plain = checked_name(name)
         if clock is not None:
             for method in ("time_ns", "wall_ns", "wait"):
                 if isinstance(clock, type) or not callable(getattr(clock, method, None)):
                     raise TypeError(f"clock must have time_ns, wall_ns and wait, got {type(clock).__name__}")
-        self.name = name
+        self._name = plain
         if clock is not None and type(clock) is not SystemClock:
             self.clock = clock
             self.driven = isinstance(clock, DrivingClock)
@@ -61,8 +58,25 @@ cdef class Dispatcher:
         lifecycle.register(self)
         return 0
 
+    @property
+    def name(self):
+        """The name in logs and of threads, a str that is not empty; threads take the name of the time of the start."""
+        return self._name
+
+    @name.setter
+    def name(self, value):
+        self._name = checked_name(value)
+
+    @name.deleter
+    def name(self):
+        raise AttributeError("name cannot be deleted")
+
+    def __reduce__(self):
+        # Also what `copy` asks: a copy would be a second owner of one loop.
+        raise TypeError(f"cannot pickle {type(self).__name__!r} object")
+
     cdef str loop_name(self):
-        return self.name
+        return self._name
 
     cdef int64_t clock_ns(self) except? -1:
         if self.clock is None:
@@ -128,7 +142,7 @@ cdef class Dispatcher:
                 self.failure = error
                 return True
         except BaseException as failure:
-            log_error(f"{self.name}: an error could not be reported", failure)
+            log_error(f"{self._name}: an error could not be reported", failure)
         return False
 
     # What a DrivingClock, the end of the interpreter and a fork ask of a dispatcher.
@@ -165,6 +179,14 @@ cdef class Dispatcher:
             self.event = WakeEvent()
         if self.driven:
             self.clock.detach(self)
+
+
+cdef str checked_name(object name):
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a str, got {type(name).__name__}")
+    if not name:
+        raise ValueError("name must not be empty")
+    return str.__str__(name)             # plain text also of a subclass, an enumeration's member say
 
 
 # -- who runs callbacks ---------------------------------------------------------------------------------------------

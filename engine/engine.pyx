@@ -195,14 +195,14 @@ cdef class Engine(Dispatcher):
 
     def __repr__(self):
         state = "running" if self.running else "stopped"
-        return f"<{type(self).__name__} {self.name!r} {state}, {len(self)} timers>"
+        return f"<{type(self).__name__} {self._name!r} {state}, {len(self)} timers>"
 
     # -- errors --
 
     cdef object report(self, Run *run, object error):
         cdef TimerHandle handle
         if self.on_error is None:
-            log_error(f"{self.name}: a callback raised an exception", error)
+            log_error(f"{self._name}: a callback raised an exception", error)
             return None
         handle = new_handle(self.c)
         handle.slot = run.slot

@@ -41,6 +41,9 @@ cdef class TimerHandle:
     def __init__(self):
         raise TypeError("handles are made by an engine")
 
+    def __reduce__(self):
+        raise TypeError("cannot pickle 'TimerHandle' object")      # nor copy: a handle stands for its timer
+
     def __dealloc__(self):
         if self.core != NULL:
             core_release(self.core)

@@ -1,4 +1,4 @@
-"""`Engine` and `TimerHandle`: the public face of the twin.
+"""`Engine`: the public face of the twin.
 
 Arguments are checked and converted here, before anything changes; what happens is in `core` (timers and
 their runs) and in `loop` (start, stop, the wait).
@@ -6,11 +6,22 @@ their runs) and in `loop` (start, stop, the wait).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pysched import lifecycle
-from pysched._pure.arguments import check_callback, check_executor, hash_of, items, kind, timeout_s
+from pysched._pure.arguments import (
+    check_callback,
+    check_clock,
+    check_executor,
+    check_handler,
+    checked_name,
+    hash_of,
+    items,
+    kind,
+    timeout_s,
+)
 from pysched._pure.core import Core
+from pysched._pure.handle import new_handle
 from pysched._pure.invariants import check_table
 from pysched._pure.loop import Loop
 from pysched._pure.timers import Timer
@@ -22,68 +33,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from pysched._pure.handle import TimerHandle
     from pysched.clock import Clock
     from pysched.stats import EngineStats
 
-__all__ = ["Engine", "TimerHandle"]
-
-
-class TimerHandle:
-    """One timer of an engine, to cancel it or to ask for it. Handles of the same timer are equal.
-
-    It keeps neither the callback nor its arguments alive once the timer has ended. All methods may be called
-    from any thread, and after the timer has ended; all are O(1) but for `cancel`, which is so amortised.
-    """
-
-    __slots__ = ("__weakref__", "_cancelled", "_core", "_due_ns", "_timer")
-
-    def __init__(self, core: Core, timer: Timer) -> None:
-        self._core = core
-        self._timer = timer
-        self._due_ns = timer.due_ns
-        self._cancelled = False
-
-    def cancel(self) -> bool:
-        """Prevent what is still to come of this timer; True exactly if that was something.
-
-        Of a one-shot: True until its callback starts. Of a periodic timer: True the first time, also while
-        it runs; that run goes on.
-        """
-        if not self._core.cancel(self._timer):
-            return False
-        self._due_ns = self._timer.due_ns
-        self._cancelled = True
-        return True
-
-    def when(self) -> float:
-        """The next due time, in `Engine.time` seconds.
-
-        Of a timer that has ended: the one that was known when this handle was made or cancelled it.
-        """
-        due_ns = self._timer.due_ns
-        return (due_ns if self._timer.live else self._due_ns) / 1e9
-
-    def cancelled(self) -> bool:
-        """Whether `cancel` of this handle returned True."""
-        return self._cancelled
-
-    def done(self) -> bool:
-        """Whether nothing of this timer will start any more."""
-        return not self._timer.live
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TimerHandle):
-            return NotImplemented
-        return self._timer is other._timer
-
-    def __hash__(self) -> int:
-        return hash(self._timer)
-
-    def __repr__(self) -> str:
-        timer = self._timer
-        state = "pending" if timer.live else "cancelled" if self._cancelled else "done"
-        period = f" every {timer.period_ns / 1e9} s" if timer.period_ns else ""
-        return f"<TimerHandle {state}, due {self.when()}{period}>"
+__all__ = ["Engine"]
 
 
 class Engine:
@@ -108,6 +62,8 @@ class Engine:
     callbacks and destructors. A started engine stays alive until it is stopped.
     """
 
+    __slots__ = ("__weakref__", "_core", "_loop")
+
     def __init__(
         self,
         executor: Any = None,
@@ -116,26 +72,18 @@ class Engine:
         name: str = "pysched",
         on_error: Callable[[BaseException, TimerHandle], object] | None = None,
     ) -> None:
+        check_handler(on_error)
         check_executor(executor)
-        if clock is None:
-            clock = SystemClock()
-        elif isinstance(clock, type) or not all(
-            callable(getattr(clock, method, None)) for method in ("time_ns", "wall_ns", "wait")
-        ):
-            raise TypeError(f"clock must have time_ns, wall_ns and wait, {kind(clock)} has not")
-        if not isinstance(name, str):
-            raise TypeError(f"name must be a str, not {kind(name)}")
-        if not name:
-            raise ValueError("name must not be empty")
-        if on_error is not None and not callable(on_error):
-            raise TypeError(f"on_error must be callable, not {kind(on_error)}")
+        name = checked_name(name)
+        if clock is not None:
+            check_clock(clock)
         handler = None
         if on_error is not None:
 
             def handler(error: BaseException, timer: Timer) -> object:
-                return on_error(error, TimerHandle(core, timer))
+                return on_error(error, new_handle(core, timer))
 
-        core = self._core = Core(clock, name, handler)
+        core = self._core = Core(clock or SystemClock(), name, handler)
         self._loop = Loop(core, executor)
         lifecycle.register(self)
 
@@ -190,8 +138,8 @@ class Engine:
         Raises as `call_later`. O(log n) for the call, and for each slot.
         """
         period_ns = interval_ns(interval, "interval")
-        check_callback(callback)
         delay_in_ns = period_ns if delay is None else delay_ns(delay, "delay")
+        check_callback(callback)
         key_hash = hash_of(key)
         now = self._core.now()
         return self._register(Timer(min(now + delay_in_ns, NEVER), callback, args, period_ns, key, key_hash))
@@ -211,17 +159,17 @@ class Engine:
         ValueError if `args` and `delays` differ in length. O(k log n), without handles.
         """
         check_callback(callback)
-        if isinstance(delays, (str, bytes, bytearray)):
-            raise TypeError(f"delays must be numbers of seconds, not {kind(delays)}")
-        delays_in_ns = [delay_ns(delay, f"delays[{i}]") for i, delay in enumerate(items(delays, "delays"))]
-        tuples: list[tuple[Any, ...]] = [()] * len(delays_in_ns)
+        seconds = items(delays, "delays", "a buffer of float64 or an iterable of numbers")
+        delays_in_ns = [delay_ns(delay, f"delays[{i}]") for i, delay in enumerate(seconds)]
+        count = len(delays_in_ns)
+        tuples: list[tuple[Any, ...]] = [()] * count
         if args is not None:
-            tuples = list(items(args, "args"))
+            tuples = items(args, "args", "an iterable of tuples")
+            if len(tuples) != count:
+                raise ValueError(f"args must hold one tuple for each delay: {count}, got {len(tuples)}")
             for i, arguments in enumerate(tuples):
                 if not isinstance(arguments, tuple):
-                    raise TypeError(f"args[{i}] must be a tuple, not {kind(arguments)}")
-            if len(tuples) != len(delays_in_ns):
-                raise ValueError(f"args must be as many as delays, got {len(tuples)} for {len(delays_in_ns)} delays")
+                    raise TypeError(f"args[{i}] must be a tuple, got {kind(arguments)}")
         now = self._core.now()
         timers = [
             Timer(min(now + delay_in_ns, NEVER), callback, arguments)
@@ -248,7 +196,7 @@ class Engine:
             # It ended while keys were compared; the key may have gone to another timer.
 
     def _register(self, timer: Timer) -> TimerHandle:
-        handle = TimerHandle(self._core, timer)
+        handle = new_handle(self._core, timer)
         self._core.register(timer)
         return handle
 
@@ -312,6 +260,23 @@ class Engine:
         self.stop()
 
     # -- views ------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name in logs and of threads, a str that is not empty; threads take the name of the time of the start."""
+        return self._core.name
+
+    @name.setter
+    def name(self, value: str) -> None:
+        self._core.name = checked_name(value)
+
+    @name.deleter
+    def name(self) -> None:
+        raise AttributeError("name cannot be deleted")
+
+    def __reduce__(self) -> NoReturn:
+        # Also what `copy` asks: a copy would be a second owner of one loop.
+        raise TypeError(f"cannot pickle {type(self).__name__!r} object")
 
     def time(self) -> float:
         """The engine's clock, in monotonic seconds."""
