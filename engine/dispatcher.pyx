@@ -148,10 +148,10 @@ cdef class Dispatcher:
     # What a DrivingClock, the end of the interpreter and a fork ask of a dispatcher.
 
     def _next_due_ns(self):
-        """Due time of the earliest live timer; None if there is none or it never comes."""
+        """Due time of the earliest timer that `_run_next` would run; None if there is none or it never comes."""
         cdef int64_t due
         lock(&self.c.mutex)
-        due = core_next_due(self.c)
+        due = core_next_due(self.c) if self.c.phase == STARTED else NEVER
         unlock(&self.c.mutex)
         return None if due == NEVER else due
 

@@ -72,6 +72,8 @@ class Loop:
             hand_off = self._make_hand_off(session)
             self._start_thread(engine, session, hand_off)
         except BaseException:  # a signal handler's, too: from the first line of the session on
+            if self._driver is not None:
+                self._driver.detach(engine)
             self._shut(session, hand_off)
             raise
 
@@ -245,6 +247,7 @@ class Loop:
                 core.session = None
         if hand_off is not None and not session.closed:
             hand_off.close()
+        session.wake.set()  # if this is not the loop's own thread: a loop that sleeps has to leave
         session.closed = True
         core.waiters.notify()
         return True
