@@ -60,7 +60,10 @@ cdef class Dispatcher:
 
     @property
     def name(self):
-        """The name in logs and of threads, a str that is not empty; threads take the name of the time of the start."""
+        """The name in logs and of threads: a str that is not empty, else TypeError or ValueError.
+
+        May be set at any time; threads have the name of the time of the start.
+        """
         return self._name
 
     @name.setter

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import enum
+import inspect
 import pickle
 import threading
 from array import array
@@ -289,3 +290,15 @@ def test_booleans_of_numpy_are_no_numbers_of_seconds(impl, clock):
     assert engine.call_many(numpy.array([1.0, 2.0]), nothing) == 2
     assert engine.call_later(numpy.float32(1), nothing)
     assert engine.call_later(numpy.int64(1), nothing)
+
+
+@both
+@pytest.mark.parametrize("name", ["Engine", "TimerHandle", "CommandScheduler"])
+def test_both_engines_are_documented_in_the_same_words(name):
+    native, twin = [getattr(impl, name) for impl in ENGINES]
+    assert inspect.cleandoc(native.__doc__) == inspect.cleandoc(twin.__doc__)
+    members = {member for member in [*dir(native), *dir(twin)] if not member.startswith("_")} - {"context"}
+    assert members
+    for member in members:
+        texts = [inspect.cleandoc(getattr(cls, member).__doc__) for cls in (native, twin)]
+        assert texts[0] == texts[1], member

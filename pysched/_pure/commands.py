@@ -211,25 +211,29 @@ class _Core:
 
 
 class CommandScheduler:
-    """Runs commands after a delay, once or repeatedly, one at a time.
+    """Runs commands after a delay, once or repeatedly, one at a time, with a shared context.
 
-    A command is any object with an `execute(context)` method; its `key` (None: no key) and its
-    `repeat_interval_s` (None: runs once) may be missing. See `pysched.Command`.
+    A command is any object with `execute(context)`; `key` (None: no key) and `repeat_interval_s` (None: runs once)
+    are optional.  See `pysched.Command`.
 
-    `context`: handed to each command; read from the attribute of that name at each run.
+    `context` (default None): handed to each command; read from the attribute of that name at each run.
 
-    `on_error(exc, command)`: told of each error of a command, SystemExit and the like included, on the
-    thread that ran it. Without, the error is stored as `context.last_error`; without a context too, logged.
+    `on_error`: `on_error(exc, command)` is called with whatever a command raised, SystemExit and the like included,
+    on the thread that ran it.  None (default): the error is stored as `context.last_error`; without a context it is
+    logged (logger `pysched`, ERROR).
 
-    `name`: the loop is a daemon thread named `f"{name}_t"`.
+    `name` (default "scheduler"): the loop's daemon thread is `{name}_t`.
 
-    `clock`: None for the system's monotonic clock. On a `ManualClock` no thread is started.
+    `clock`: a `pysched.Clock`; None (default): the system's, monotonic.  On a `pysched.testing.ManualClock` there
+    is no thread.
 
-    `max_workers`: with more than 1, commands run on a pool of as many threads and may overlap, but never two
-    of one key: a due command whose key is running waits for the end of that run, and others pass it.
+    `max_workers` (default 1, at most 1,048,576): with more than one, commands run on a `ThreadPoolExecutor` of that
+    many workers and may overlap, except those of one key: one that is due waits for the end of that run, and others
+    pass it.  The context is then shared between threads.
 
-    Everything may be called from any thread and from inside commands. Commands that are due run in the order
-    of (due time, submission). ValueError and TypeError name the argument and are raised with nothing changed.
+    Delays and intervals are seconds.  Commands that are due run in the order of (due, submission). All methods are
+    safe in any thread and in commands.  Bad arguments raise TypeError or ValueError naming the argument, with
+    nothing changed.  A started scheduler stays alive until it is stopped; it can be neither copied nor pickled.
     """
 
     context: Any
@@ -252,10 +256,13 @@ class CommandScheduler:
         self.context = context
 
     def start(self) -> None:
-        """Run what is due from now on; does nothing while running. Pending commands of before are kept.
+        """Starts the daemon thread; nothing if it runs.  What was pending before is still there.
 
-        After a `stop` that a hung command outlasted, the old loop goes on when the command returns, and a
-        warning is logged: there is never a second one. TypeError if `_queue` or `_cancellation` was replaced.
+        After a `stop` that a command outlived, the old loop goes on when the command returns, with a warning: there
+        is never a second one.
+
+        Raises TypeError if `_queue` or `_cancellation` was replaced, RuntimeError if there can be no new thread, or
+        while the interpreter ends.
         """
         for attribute in ("_queue", "_cancellation"):
             if attribute in self.__dict__ or hasattr(type(self), attribute):
@@ -266,17 +273,20 @@ class CommandScheduler:
         self.__core.engine.start()
 
     def stop(self, timeout: float | None = 2.0) -> None:
-        """Start nothing more, and wait for the end of what runs, at most `timeout` seconds (None: any time).
+        """Ends the loop and waits for the end of what runs, at most `timeout` seconds; what is pending stays pending.
 
-        What was pending stays pending. From inside a command it does not wait.
+        `timeout`: finite and >= 0, default 2; None: without limit.  Inside a command it signals and returns.
+
+        Raises TypeError or ValueError for a bad `timeout`, with nothing stopped.
         """
         self.__core.engine.stop(timeout)
 
     def submit(self, command: Executable, delay_s: float = 0.0) -> None:
-        """Run `command` in `delay_s` seconds (finite and >= 0); and again, if its `repeat_interval_s` says so.
+        """Runs `command` once, `delay_s` seconds from now, or again and again if it has a `repeat_interval_s`.
 
-        It replaces the pending command of the same key, if there is one; one that runs goes on, but does not
-        repeat. O(log n).
+        A command with the same `key` that waits is replaced.  Raises ValueError for a delay that is not finite and
+        >= 0 or a `repeat_interval_s` that is not finite and > 0, TypeError for a command without `execute`.  O(1) on
+        average.
         """
         delay_ns(delay_s, "delay_s")
         _check_command(command)
@@ -292,10 +302,11 @@ class CommandScheduler:
         delay_s: float = 0.0,
         key: Hashable = None,
     ) -> None:
-        """Run `command` in `delay_s` seconds, and again `interval_s` seconds after the end of each run.
+        """Runs `command` after `delay_s` seconds and then again `interval_s` seconds after the end of each run.
 
-        `interval_s` is finite and > 0. `key`: instead of the command's own. Submits a `ScheduledCommand`
-        through `self.submit`; that is also what `on_error` is told of.
+        `interval_s`: finite and > 0. `delay_s`: finite and >= 0, default 0. `key`: used instead of the command's
+        own; None (default): the command's own.  Submits a `ScheduledCommand` through `self.submit`, which is also
+        what `on_error` is given; raises what `submit` does, and costs as much.
         """
         interval_ns(interval_s, "interval_s")
         delay_ns(delay_s, "delay_s")
@@ -305,13 +316,19 @@ class CommandScheduler:
         self.submit(ScheduledCommand(command, interval_s, key), delay_s)  # type: ignore[arg-type]
 
     def remove(self, key: Hashable) -> None:
-        """Cancel the command of `key`, pending or repeating: it does not run again. Unknown keys are silent."""
+        """Cancels the command of that key, pending or repeating: it never starts again.  Unknown keys are silent.
+
+        Raises TypeError for a key that is not hashable.  O(1) amortised.
+        """
         if key is not None:
             self.__core.remove(key)
 
     @property
     def name(self) -> str:
-        """The name in logs and of threads, a str that is not empty; threads take the name of the time of the start."""
+        """The name in logs and of threads: a str that is not empty, else TypeError or ValueError.
+
+        May be set at any time; threads have the name of the time of the start.
+        """
         return self.__core.engine.name
 
     @name.setter

@@ -13,10 +13,11 @@ __all__ = ["TimerHandle", "new_handle"]
 
 @final
 class TimerHandle:
-    """One timer of an engine, to cancel it or to ask for it. Handles of the same timer are equal.
+    """One timer of an engine, which makes the handle.  Handles of the same timer are equal and hash alike.
 
-    It keeps neither the callback nor its arguments alive once the timer has ended. All methods may be called
-    from any thread, and after the timer has ended; all are O(1) but for `cancel`, which is so amortised.
+    It keeps neither callback nor arguments alive once the timer has ended.  All methods are safe in any thread and
+    in destructors, work after the timer has ended, and are O(1), `cancel` amortised.  It can be neither copied nor
+    pickled.
     """
 
     __slots__ = ("__weakref__", "_cancelled", "_core", "_due_ns", "_timer")
@@ -36,10 +37,10 @@ class TimerHandle:
         raise TypeError("cannot pickle 'TimerHandle' object")  # nor copy: a handle stands for its timer
 
     def cancel(self) -> bool:
-        """Prevent what is still to come of this timer; True exactly if that was something.
+        """Cancels the timer: True exactly if that prevented a run that would have come.
 
-        Of a one-shot: True until its callback starts. Of a periodic timer: True the first time, also while
-        it runs; that run goes on.
+        Of a one-shot: until its callback starts.  Of a periodic timer True the first time, also while it runs: that
+        run goes on, no other starts.  Callback and arguments are released at once.
         """
         if not self._core.cancel(self._timer):
             return False
@@ -48,19 +49,20 @@ class TimerHandle:
         return True
 
     def when(self) -> float:
-        """The next due time, in `Engine.time` seconds.
+        """When the timer is next due, in seconds of the engine's `time()`.
 
-        Of a timer that has ended: the one that was known when this handle was made or cancelled it.
+        Of a timer that has ended: the due time known when this handle was made, or when its `cancel()` returned
+        True.
         """
         due_ns = self._timer.due_ns
         return (due_ns if self._timer.live else self._due_ns) / 1e9
 
     def cancelled(self) -> bool:
-        """Whether `cancel` of this handle returned True."""
+        """Whether `cancel()` of this handle has returned True."""
         return self._cancelled
 
     def done(self) -> bool:
-        """Whether nothing of this timer will start any more."""
+        """Whether nothing of this timer will start any more; a one-shot is done as soon as it starts."""
         return not self._timer.live
 
     def __eq__(self, other: object) -> bool:
