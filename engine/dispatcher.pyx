@@ -151,15 +151,19 @@ cdef class Dispatcher:
     # What a DrivingClock, the end of the interpreter and a fork ask of a dispatcher.
 
     def _next_due_ns(self):
-        """Due time of the earliest timer that `_run_next` would run; None if there is none or it never comes."""
+        """Due time of the earliest live timer; None if there is none or it never comes."""
         cdef int64_t due
         lock(&self.c.mutex)
-        due = core_next_due(self.c) if self.c.phase == STARTED else NEVER
+        due = core_next_due(self.c)
         unlock(&self.c.mutex)
         return None if due == NEVER else due
 
     def _run_next(self, int64_t now_ns):
         """Runs the one earliest timer due by `now_ns`, to its end, on this thread; whether a callback ran."""
+        if self.driven and self.c.phase != STARTED:
+            # Its start was interrupted after it had attached: it would be due for ever, and `advance` never return.
+            self.clock.detach(self)
+            return False
         return run_first(self, now_ns)
 
     def _at_exit(self):

@@ -71,7 +71,7 @@ class Driven(Protocol):
     """What a `DrivingClock` runs: an engine, or a scheduler above one."""
 
     def _next_due_ns(self) -> int | None:
-        """Due time of the earliest timer that `_run_next` would run; None if there is none or it never comes."""
+        """Due time of the earliest live timer; None if there is none or it never comes."""
 
     def _run_next(self, now_ns: int) -> bool:
         """Run the one earliest timer due at or before `now_ns`, to its end, here; False if none was."""
