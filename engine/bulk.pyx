@@ -61,7 +61,7 @@ cdef class Delays:
         cdef list values
         try:
             values = list(delays)
-        except TypeError as error:           # a 0-dimensional array has __iter__, too
+        except (TypeError, NotImplementedError) as error:      # of arrays with no dimension, or with several
             raise TypeError(f"delays must be a buffer of float64 or an iterable of numbers: {error}") from error
         self.allocate(len(values))
         for i in range(self.count):
@@ -83,7 +83,10 @@ cdef list checked_args(object args, Py_ssize_t count):
     cdef Py_ssize_t i
     if not is_iterable(args) or isinstance(args, (str, bytes, bytearray)):
         raise TypeError(f"args must be an iterable of tuples, got {type(args).__name__}")
-    checked = list(args)
+    try:
+        checked = list(args)
+    except (TypeError, NotImplementedError) as error:
+        raise TypeError(f"args must be an iterable of tuples: {error}") from error
     if len(checked) != count:
         raise ValueError(f"args must hold one tuple for each delay: {count}, got {len(checked)}")
     for i in range(count):

@@ -21,23 +21,29 @@ cdef str EXECUTE = "execute"
 
 
 cdef class CommandScheduler(Dispatcher):
-    """Runs commands once or repeatedly, one at a time, with a shared context.
+    """Runs commands after a delay, once or repeatedly, one at a time, with a shared context.
 
-    Parameters
-    ----------
-    context
-        Handed to each command's `execute`; errors are stored in its `last_error`.
-    on_error
-        `on_error(exc, command)` is called instead.  With neither, errors are logged (logger `pysched`, ERROR).
-    name
-        The loop's daemon thread is `{name}_t`.
-    clock
-        A `pysched.Clock`; default: the system's.
-    max_workers
-        With more than one, commands run on a `ThreadPoolExecutor` of that many workers and may overlap, except those of
-        one key; the context is then shared between threads.
+    A command is any object with `execute(context)`; `key` (None: no key) and `repeat_interval_s` (None: runs once)
+    are optional.  See `pysched.Command`.
 
-    A command is any object with `execute(context)`; `key` and `repeat_interval_s` are optional.
+    `context` (default None): handed to each command; read from the attribute of that name at each run.
+
+    `on_error`: `on_error(exc, command)` is called with whatever a command raised, SystemExit and the like included,
+    on the thread that ran it.  None (default): the error is stored as `context.last_error`; without a context it is
+    logged (logger `pysched`, ERROR).
+
+    `name` (default "scheduler"): the loop's daemon thread is `{name}_t`.
+
+    `clock`: a `pysched.Clock`; None (default): the system's, monotonic.  On a `pysched.testing.ManualClock` there
+    is no thread.
+
+    `max_workers` (default 1, at most 1,048,576): with more than one, commands run on a `ThreadPoolExecutor` of that
+    many workers and may overlap, except those of one key: one that is due waits for the end of that run, and others
+    pass it.  The context is then shared between threads.
+
+    Delays and intervals are seconds.  Commands that are due run in the order of (due, submission). All methods are
+    safe in any thread and in commands.  Bad arguments raise TypeError or ValueError naming the argument, with
+    nothing changed.  A started scheduler stays alive until it is stopped; it can be neither copied nor pickled.
     """
 
     cdef public object context
@@ -95,7 +101,9 @@ cdef class CommandScheduler(Dispatcher):
     def schedule(self, command, interval_s, delay_s=0.0, key=None):
         """Runs `command` after `delay_s` seconds and then again `interval_s` seconds after the end of each run.
 
-        `key` is used instead of the command's own.  Submits a `ScheduledCommand`; raises what `submit` does.
+        `interval_s`: finite and > 0. `delay_s`: finite and >= 0, default 0. `key`: used instead of the command's
+        own; None (default): the command's own.  Submits a `ScheduledCommand` through `self.submit`, which is also
+        what `on_error` is given; raises what `submit` does, and costs as much.
         """
         global ScheduledCommand
         interval_ns(interval_s, "interval_s")
@@ -106,20 +114,32 @@ cdef class CommandScheduler(Dispatcher):
         self.submit(ScheduledCommand(command, interval_s, key), delay_s)
 
     def remove(self, key):
-        """Cancels the command of that key: it never starts again.  Unknown keys are silent.  O(1)."""
+        """Cancels the command of that key, pending or repeating: it never starts again.  Unknown keys are silent.
+
+        Raises TypeError for a key that is not hashable.  O(1) amortised.
+        """
         if key is not None:
             key_hash(key)
             core_cancel_key(self.c, key)
 
     def start(self):
-        """Starts the daemon thread; nothing if it runs.  After a `stop` that a command outlived, its loop goes on."""
+        """Starts the daemon thread; nothing if it runs.  What was pending before is still there.
+
+        After a `stop` that a command outlived, the old loop goes on when the command returns, with a warning: there
+        is never a second one.
+
+        Raises TypeError if `_queue` or `_cancellation` was replaced, RuntimeError if there can be no new thread, or
+        while the interpreter ends.
+        """
         self.check_untouched()
         start_loop(self)
 
     def stop(self, timeout=2.0):
-        """Ends the loop, waits at most `timeout` seconds (None: without limit) for it; what is queued stays queued.
+        """Ends the loop and waits for the end of what runs, at most `timeout` seconds; what is pending stays pending.
 
-        Inside a command it signals and returns.
+        `timeout`: finite and >= 0, default 2; None: without limit.  Inside a command it signals and returns.
+
+        Raises TypeError or ValueError for a bad `timeout`, with nothing stopped.
         """
         stop_loop(self, timeout_seconds(timeout))
 
@@ -128,10 +148,10 @@ cdef class CommandScheduler(Dispatcher):
         core_check(self.c)
 
     def __repr__(self):
-        return f"<{type(self).__name__} {self.name!r}>"
+        return f"<{type(self).__name__} {self._name!r}>"
 
     cdef str loop_name(self):
-        return f"{self.name}_t"
+        return f"{self._name}_t"
 
     cdef int check_command(self, object command) except -1:
         if not callable(getattr(command, EXECUTE, None)):
@@ -148,7 +168,10 @@ cdef class CommandScheduler(Dispatcher):
     cdef int check_untouched(self) except -1:
         for name in ("_queue", "_cancellation"):
             if name in vars(self) or hasattr(type(self), name):
-                raise TypeError(f"{name} of a {type(self).__name__} cannot be replaced: its queue is compiled")
+                raise TypeError(
+                    f"{name} cannot be replaced: this scheduler keeps its commands elsewhere; "
+                    "for a queue or a registry of your own use SchedulerWorker"
+                )
         return 0
 
     # -- what a run is --
@@ -172,13 +195,13 @@ cdef class CommandScheduler(Dispatcher):
         if self.on_error is not None:
             return call_handler(self.on_error, error, <object>run.references.callback)
         if self.context is None:
-            log_error(f"{self.name}: a command raised an exception", error)
+            log_error(f"{self._name}: a command raised an exception", error)
         else:
             try:
                 self.context.last_error = error
             except BaseException as failure:
-                log_error(f"{self.name}: a command raised an exception", error)
-                log_error(f"{self.name}: the context does not take a last_error", failure)
+                log_error(f"{self._name}: a command raised an exception", error)
+                log_error(f"{self._name}: the context does not take a last_error", failure)
 
 
 cdef inline object attribute(object command, str name):

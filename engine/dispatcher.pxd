@@ -12,7 +12,7 @@ cdef class Dispatcher:
     cdef _Core core
     cdef Core *c                     # core.c
     cdef object __weakref__
-    cdef public str name
+    cdef str _name                   # the attribute `name`
     cdef object clock                # None: the system's, read in C
     cdef object event                # wakes a loop that waits through a user's clock
     cdef bint driven                 # by a DrivingClock: no loop, no thread

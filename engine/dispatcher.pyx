@@ -42,15 +42,12 @@ cdef class Dispatcher:
 
     cdef int set_up(self, object name, object clock) except -1:
         """The part of `__init__` that both kinds share: everything is checked before anything is set."""
-        if not isinstance(name, str):
-            raise TypeError(f"name must be a str, got {type(name).__name__}")
-        if not name:
-            raise ValueError("name must not be empty")
+        cdef str plain = checked_name(name)
         if clock is not None:
             for method in ("time_ns", "wall_ns", "wait"):
                 if isinstance(clock, type) or not callable(getattr(clock, method, None)):
                     raise TypeError(f"clock must have time_ns, wall_ns and wait, got {type(clock).__name__}")
-        self.name = name
+        self._name = plain
         if clock is not None and type(clock) is not SystemClock:
             self.clock = clock
             self.driven = isinstance(clock, DrivingClock)
@@ -62,8 +59,28 @@ cdef class Dispatcher:
         lifecycle.register(self)
         return 0
 
+    @property
+    def name(self):
+        """The name in logs and of threads: a str that is not empty, else TypeError or ValueError.
+
+        May be set at any time; threads have the name of the time of the start.
+        """
+        return self._name
+
+    @name.setter
+    def name(self, value):
+        self._name = checked_name(value)
+
+    @name.deleter
+    def name(self):
+        raise AttributeError("name cannot be deleted")
+
+    def __reduce__(self):
+        # Also what `copy` asks: a copy would be a second owner of one loop.
+        raise TypeError(f"cannot pickle {type(self).__name__!r} object")
+
     cdef str loop_name(self):
-        return self.name
+        return self._name
 
     cdef int64_t clock_ns(self) except? -1:
         if self.clock is None:
@@ -129,7 +146,7 @@ cdef class Dispatcher:
                 self.failure = error
                 return True
         except BaseException as failure:
-            log_error(f"{self.name}: an error could not be reported", failure)
+            log_error(f"{self._name}: an error could not be reported", failure)
         return False
 
     # What a DrivingClock, the end of the interpreter and a fork ask of a dispatcher.
@@ -144,6 +161,10 @@ cdef class Dispatcher:
 
     def _run_next(self, int64_t now_ns):
         """Runs the one earliest timer due by `now_ns`, to its end, on this thread; whether a callback ran."""
+        if self.driven and self.c.phase != STARTED:
+            # Its start was interrupted after it had attached: it would be due for ever, and `advance` never return.
+            self.clock.detach(self)
+            return False
         return run_first(self, now_ns)
 
     def _at_exit(self):
@@ -166,6 +187,14 @@ cdef class Dispatcher:
             self.event = WakeEvent()
         if self.driven:
             self.clock.detach(self)
+
+
+cdef str checked_name(object name):
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a str, got {type(name).__name__}")
+    if not name:
+        raise ValueError("name must not be empty")
+    return str.__str__(name)             # plain text also of a subclass, an enumeration's member say
 
 
 # -- who runs callbacks ---------------------------------------------------------------------------------------------

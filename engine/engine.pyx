@@ -24,26 +24,26 @@ from pysched.reports import call_handler, log_error
 
 
 cdef class Engine(Dispatcher):
-    """A timer engine.
+    """Calls functions at given times: once, or again and again on a grid.
 
-    Parameters
-    ----------
-    executor
-        Who runs the callbacks.  None: the loop's own thread, one at a time.  An int: a `ThreadPoolExecutor` of that
-        many workers, made and shut down by the engine.  A `ThreadPoolExecutor`: yours, never shut down here, used in
-        batches.  Any other object with `submit`: one `submit` a callback.
-    clock
-        A `pysched.Clock`; default: the system's.  On a `pysched.testing.ManualClock` executors are not used.
-    name
-        Of the loop's thread; workers are `{name}-worker_{i}`.
-    on_error
-        `on_error(exc, handle)` is called with what a callback raised, on the thread that ran it; default: an ERROR with
-        traceback on the logger `pysched`.
+    `executor`: who runs the callbacks.  None (default): the loop's own thread, one at a time.  An int from 1 to
+    1,048,576: a `ThreadPoolExecutor` of that many workers, made and shut down by the engine.  A
+    `ThreadPoolExecutor`: yours, never shut down here, used in batches.  Any other object with `submit`: one
+    `submit` a callback.
 
-    All methods are safe in any thread.  Delays are seconds >= 0 and count from the call, whether or not the engine is
-    started; beyond 292 years they are accepted and never come.  Bad arguments raise TypeError or ValueError naming the
-    argument, with nothing changed; `TimerLimitError` is raised at 16,777,215 live timers.  Callbacks start in the
-    order of (due, submission).
+    `clock`: a `pysched.Clock`; None (default): the system's, monotonic.  On a `pysched.testing.ManualClock` there
+    is no thread and no executor: callbacks run inside its `advance`.
+
+    `name` (default "pysched"): of the loop's thread, and in logs; workers are `{name}-worker_{i}`.
+
+    `on_error`: `on_error(exc, handle)` is called with whatever a callback raised, SystemExit and the like included,
+    on the thread that ran it; None (default): an ERROR with traceback on the logger `pysched`.
+
+    Delays are seconds, and count from the call, whether or not the engine is started; beyond 292 years they are
+    accepted and never come.  Callbacks start in the order of (due, submission), never early; what they return is
+    ignored.  Bad arguments raise TypeError or ValueError naming the argument, with nothing changed;
+    `TimerLimitError` is raised at 16,777,215 live timers.  All methods are safe in any thread, in callbacks and in
+    destructors.  A started engine stays alive until it is stopped; it can be neither copied nor pickled.
     """
 
     cdef object on_error
@@ -80,25 +80,36 @@ cdef class Engine(Dispatcher):
         return handle
 
     def call_later(self, delay, callback, *args, key=None):
-        """Calls `callback(*args)` once, `delay` seconds from now; 0: as soon as all that is due already has started.
+        """Calls `callback(*args)` once, `delay` seconds (finite and >= 0) from now; 0: after all that is due already.
 
-        `key`: anything hashable; the timer that holds the key is cancelled by this one.  O(1) on average, O(log n) at
-        worst.
+        `key`: anything hashable, or None (default). The timer that holds the key is cancelled by this one, which
+        holds it until its callback starts.
+
+        Raises TypeError or ValueError naming the argument, TimerLimitError, and what the clock or the key raises.
+        O(1) on average, O(log n) at worst.
         """
         cdef int64_t delay_ns = to_ns(delay, "delay")
         return self.register(saturating_add(now_of(self), delay_ns), 0, callback, args, key)
 
     def call_at(self, when, callback, *args, key=None):
-        """Calls `callback(*args)` once, at `when` in seconds of `time()`; a time in the past is taken as now."""
+        """Calls `callback(*args)` once, at `when` (finite) in seconds of `time()`; a time in the past is taken as now.
+
+        `key`, errors and cost as with `call_later`.
+        """
         cdef int64_t when_ns = moment_ns(when, "when")
         cdef int64_t now = now_of(self)
         return self.register(when_ns if when_ns > now else now, 0, callback, args, key)
 
     def call_every(self, interval, callback, *args, delay=None, key=None):
-        """Calls `callback(*args)` on a fixed grid: now + `delay` (default: `interval`) + k x `interval` seconds.
+        """Calls `callback(*args)` on a fixed grid: now + `delay` + k x `interval` seconds.
+
+        `interval`: finite and > 0, taken as at least 1 ns.  `delay`: finite and >= 0; None (default): one interval.
+        `key`: as with `call_later`, but held until the timer is cancelled.
 
         A timer never overlaps itself: slots that come due while it is queued or running are coalesced and counted.
-        What was missed otherwise collapses into one run of the latest slot.
+        What was missed otherwise, before the start for instance, collapses into one run of the latest slot.
+
+        Errors as with `call_later`; O(log n) for the call and for each slot.
         """
         cdef int64_t period = interval_ns(interval, "interval")
         cdef int64_t delay_ns = period if delay is None else to_ns(delay, "delay")
@@ -107,13 +118,19 @@ cdef class Engine(Dispatcher):
     def call_many(self, delays, callback, args=None):
         """Calls `callback(*args[i])` once, `delays[i]` seconds from now, for each i; returns how many there are.
 
-        `delays`: a buffer of float64 (array, NumPy) or any iterable; `args`: None or an iterable of as many tuples.
-        All or nothing, without handles, O(1) a timer on average.
+        `delays`: a buffer of float64 (array, NumPy) of one dimension, or any iterable of numbers, each finite and
+        >= 0. `args`: an iterable of as many tuples; None (default): no arguments.
+
+        All or nothing, without handles and keys.  Errors as with `call_later`, naming the element, as in
+        `delays[3]`; ValueError if `delays` and `args` differ in length.  O(1) a timer on average.
         """
         return add_many(self, delays, callback, args)
 
     def cancel_key(self, key):
-        """`cancel()` of the timer that holds `key`; False if none does."""
+        """Cancels the timer that holds `key`, as `TimerHandle.cancel` does; False if none does.
+
+        Raises TypeError for a key that is not hashable.  O(1) amortised.
+        """
         return core_cancel_key(self.c, key) == 1
 
     # -- life --
@@ -121,29 +138,45 @@ cdef class Engine(Dispatcher):
     def start(self):
         """Starts the loop on a daemon thread of its own; nothing if it runs already.
 
-        After a `stop` that a running callback has outlived, the old loop goes on, with a warning.
+        After a `stop` that a running callback has outlived, the old loop goes on, with a warning: there are never
+        two.
+
+        Raises RuntimeError if the executor was made before a fork, if there can be no new thread, or while the
+        interpreter ends; then the engine is stopped, as it is if a signal handler raises meanwhile.
         """
         start_loop(self)
 
     def run(self):
         """Runs the loop on this thread until `stop()`; without an executor callbacks run here too.
 
-        Ctrl-C ends it at once.  Raises RuntimeError if the engine is running, and what ended the loop if it failed.
+        On the main thread Ctrl-C ends it at once; without an executor a KeyboardInterrupt that leaves a callback or
+        `on_error` does.
+
+        Raises RuntimeError if the engine is running, if a `ManualClock` drives it, and as `start` does; and what
+        ended the loop, if the clock or the executor failed.  Afterwards the engine is stopped, and nothing that
+        waits is lost.
         """
         run_here(self)
 
     def stop(self, timeout=None):
-        """Stops the engine: no callback starts any more, what is queued stays for the next start.
+        """Stops the engine: no callback starts any more, what is queued keeps its place for the next start.
 
-        Waits at most `timeout` seconds (None: without limit) for callbacks that run, and returns whether none is left.
-        Inside a callback, or in a signal handler on the thread of `run()`, it signals and returns.
+        Waits at most `timeout` seconds (finite and >= 0; None, the default: without limit) for callbacks that run,
+        and returns whether none is left.  Inside a callback, or in a signal handler on the thread of `run()`, it
+        signals and returns; the caller's own callback does not count.
+
+        Raises TypeError or ValueError for a bad `timeout`, with nothing stopped.
         """
         return stop_loop(self, timeout_seconds(timeout))
 
     def wait_idle(self, timeout=None):
         """Waits until nothing is due, queued or running: True, or False after `timeout` seconds.
 
-        Future timers do not count.  On a `ManualClock` it answers at once.  RuntimeError inside a callback.
+        `timeout`: finite and >= 0; None (default): without limit.  Future timers do not count.  On a `ManualClock`
+        it answers at once.
+
+        Raises RuntimeError on a thread of the engine, inside a callback for instance; TypeError or ValueError for a
+        bad `timeout`.
         """
         return wait_until_idle(self, timeout_seconds(timeout))
 
@@ -162,18 +195,18 @@ cdef class Engine(Dispatcher):
 
     @property
     def running(self):
-        """Whether the engine is started."""
+        """Whether the engine is started and not stopped.  O(1)."""
         return self.c.phase == STARTED
 
     def __len__(self):
-        """Timers that may still start, each periodic one once."""
+        """Timers that may still start, each periodic one once.  O(1)."""
         return self.c.live
 
     def __bool__(self):
         return True
 
     def next_deadline(self):
-        """When the earliest timer is due, in seconds of `time()`; None if none ever is."""
+        """When the earliest timer is due, in seconds of `time()`; None if none ever is.  O(log n) amortised."""
         cdef int64_t due
         lock(&self.c.mutex)
         due = core_next_due(self.c)
@@ -181,7 +214,7 @@ cdef class Engine(Dispatcher):
         return None if due == NEVER else due / 1e9
 
     def stats(self):
-        """An `EngineStats` of one instant."""
+        """An `EngineStats` of one instant: counts since the engine was made, lateness in seconds.  O(1)."""
         return take_stats(self)
 
     def _check(self):
@@ -196,14 +229,14 @@ cdef class Engine(Dispatcher):
 
     def __repr__(self):
         state = "running" if self.running else "stopped"
-        return f"<{type(self).__name__} {self.name!r} {state}, {len(self)} timers>"
+        return f"<{type(self).__name__} {self._name!r} {state}, {len(self)} timers>"
 
     # -- errors --
 
     cdef object report(self, Run *run, object error):
         cdef TimerHandle handle
         if self.on_error is None:
-            log_error(f"{self.name}: a callback raised an exception", error)
+            log_error(f"{self._name}: a callback raised an exception", error)
             return None
         handle = new_handle(self.c)
         handle.slot = run.slot

@@ -32,14 +32,18 @@ cdef Slot *live_slot(TimerHandle self) noexcept:
 @cython.freelist(256)
 @cython.no_gc
 cdef class TimerHandle:
-    """One timer of an engine.  Handles of the same timer are equal and hash alike.
+    """One timer of an engine, which makes the handle.  Handles of the same timer are equal and hash alike.
 
-    It keeps neither the engine nor the callback alive.  All methods are O(1), safe in any thread and in destructors,
-    and work after the engine has gone.
+    It keeps neither callback nor arguments alive once the timer has ended.  All methods are safe in any thread and
+    in destructors, work after the timer has ended, and are O(1), `cancel` amortised.  It can be neither copied nor
+    pickled.
     """
 
     def __init__(self):
         raise TypeError("handles are made by an engine")
+
+    def __reduce__(self):
+        raise TypeError("cannot pickle 'TimerHandle' object")      # nor copy: a handle stands for its timer
 
     def __dealloc__(self):
         if self.core != NULL:
@@ -48,8 +52,8 @@ cdef class TimerHandle:
     def cancel(self):
         """Cancels the timer: True exactly if that prevented a run that would have come.
 
-        Of a periodic timer True the first time, also while it runs: that run goes on, no other starts.  Callback and
-        arguments are released at once.
+        Of a one-shot: until its callback starts.  Of a periodic timer True the first time, also while it runs: that
+        run goes on, no other starts.  Callback and arguments are released at once.
         """
         if not core_cancel(core_of(self), self.slot, self.generation, &self.when_ns):
             return False
@@ -59,7 +63,8 @@ cdef class TimerHandle:
     def when(self):
         """When the timer is next due, in seconds of the engine's `time()`.
 
-        Of a timer that has ended: the due time known when this handle was made, or when its `cancel()` returned True.
+        Of a timer that has ended: the due time known when this handle was made, or when its `cancel()` returned
+        True.
         """
         cdef Slot *slot
         cdef int64_t when

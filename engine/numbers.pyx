@@ -20,8 +20,9 @@ cdef double finite(object value, str name, str rule) except? -1:
         number = PyFloat_AS_DOUBLE(value)
     else:
         kind = type(value)
-        if issubclass(kind, (bool, str)) or not (hasattr(kind, "__float__") or hasattr(kind, "__index__")):
-            raise TypeError(f"{name} must be a number of seconds, got {type(value).__name__}")
+        if (issubclass(kind, (bool, str)) or not (hasattr(kind, "__float__") or hasattr(kind, "__index__"))
+                or is_array_bool(value)):
+            raise TypeError(f"{name} must be a number of seconds, got {kind.__name__}")
         try:
             number = float(value)
         except TypeError as error:           # an array, say, which has __float__ as long as it has one element
@@ -31,6 +32,15 @@ cdef double finite(object value, str name, str rule) except? -1:
     if not isfinite(number):
         raise ValueError(f"{name} must be {rule}, got {number}")
     return number
+
+
+cdef bint is_array_bool(object value) except -1:
+    """Whether this is `numpy.bool_`, or an array of it, which has `__float__` as well.
+
+    Told by the kind of its dtype: the class is named `bool` or `bool_`, depending on the version, and arrays of other
+    libraries that keep to NumPy's types are not of NumPy's classes.
+    """
+    return getattr(getattr(value, "dtype", None), "kind", None) == "b"
 
 
 cdef int64_t checked_ns(object value, str name) except -1:
@@ -68,5 +78,5 @@ cdef object timeout_seconds(object value):
         return None
     cdef double seconds = finite(value, "timeout", "finite and >= 0")
     if seconds < 0:
-        raise ValueError(f"timeout must be finite and >= 0 (or None), got {seconds}")
+        raise ValueError(f"timeout must be finite and >= 0, got {seconds}")
     return seconds

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pysched.clock import Clock, SystemClock
-from pysched.engine import Engine, TimerHandle, engine_name
+from pysched.engine import CommandScheduler, Engine, TimerHandle, engine_name
 from pysched.errors import TimerLimitError
-from pysched.scheduler import CommandScheduler
 from pysched.stats import EngineStats, Lateness
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from pysched.commands import attribute_or_none
+from pysched.attributes import attribute_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

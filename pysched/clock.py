@@ -122,7 +122,7 @@ def delay_ns(value: object, name: str) -> int:
     rule = "finite and >= 0"
     number = _number(value, name, rule)
     if number < 0:
-        raise ValueError(f"{name} must be {rule}, got {_shown(number)}")
+        raise ValueError(f"{name} must be {rule}, got {float(number)}")
     return _rounded_up(number)
 
 
@@ -131,7 +131,7 @@ def interval_ns(value: object, name: str) -> int:
     rule = "finite and > 0"
     number = _number(value, name, rule)
     if number <= 0:
-        raise ValueError(f"{name} must be {rule}, got {_shown(number)}")
+        raise ValueError(f"{name} must be {rule}, got {float(number)}")
     return _rounded_up(number)
 
 
@@ -144,18 +144,33 @@ def _number(value: object, name: str, rule: str) -> int | float:
     """`value` as an int or a finite float; an int that fits no float counts as infinite."""
     kind = type(value)
     if kind is not float:
-        if isinstance(value, bool) or not (hasattr(kind, "__float__") or hasattr(kind, "__index__")):
-            raise TypeError(f"{name} must be a number of seconds, not {kind.__name__}")
+        if (
+            issubclass(kind, (bool, str))
+            or not (hasattr(kind, "__float__") or hasattr(kind, "__index__"))
+            or _is_array_bool(value)
+        ):
+            raise TypeError(f"{name} must be a number of seconds, got {kind.__name__}")
         try:
             number = float(value)  # type: ignore[arg-type]
+        except TypeError as error:  # an array, say, which has __float__ as long as it has one element
+            raise TypeError(f"{name} must be a number of seconds: {error}") from error
         except OverflowError:
-            raise ValueError(f"{name} must be {rule}, got a number that is too large") from None
+            raise ValueError(f"{name} must be {rule}, got a number too large for a float") from None
         if isinstance(value, int):
             return value
         value = number
     if not math.isfinite(value):  # type: ignore[arg-type]
         raise ValueError(f"{name} must be {rule}, got {value}")
     return value  # type: ignore[return-value]
+
+
+def _is_array_bool(value: object) -> bool:
+    """Whether this is `numpy.bool_`, or an array of it, which has ``__float__`` as well.
+
+    Told by the kind of its dtype: the class is named ``bool`` or ``bool_``, depending on the version, and
+    arrays of other libraries that keep to NumPy's types are not of NumPy's classes.
+    """
+    return getattr(getattr(value, "dtype", None), "kind", None) == "b"
 
 
 def _rounded_up(number: float) -> int:
@@ -168,8 +183,3 @@ def _rounded_up(number: float) -> int:
     if abs(product - nearest) <= abs(product) * 2.0**-52:
         return nearest
     return math.ceil(product)
-
-
-def _shown(number: float) -> str:
-    """A number for a message; an int may have more digits than Python cares to print."""
-    return str(number) if abs(number) < 1e18 else f"{float(number):g}"

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pysched.attributes import attribute_or_none
+
 __all__ = ["BasicSchedulerContext", "Command", "ErrorCallback", "ScheduledCommand", "SchedulerContext"]
 
 
@@ -70,16 +72,3 @@ class ScheduledCommand(Command):
 
     def execute(self, context: Any) -> None:
         self.command.execute(context)
-
-
-def attribute_or_none(command: object, name: str) -> Any:
-    """The attribute, or None if there is none: duck-typed commands may lack `key` and `repeat_interval_s`.
-
-    Not `getattr(command, name, None)`, which takes a property that fails with AttributeError for missing.
-    """
-    try:
-        return getattr(command, name)
-    except AttributeError:
-        if hasattr(type(command), name):
-            raise
-        return None

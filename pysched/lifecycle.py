@@ -1,4 +1,4 @@
-"""What engines do at the end of the interpreter, in a forked child, and to keep Ctrl-C out of pools.
+"""What engines do at the end of the interpreter, and in a forked child.
 
 Ground rules. The table holds weak references, keyed by identity, so that no ``__eq__`` or
 ``__hash__`` of a subclass ever runs; every access is one dict operation, so no lock is needed.
@@ -22,9 +22,8 @@ from pysched.reports import log_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
 
-__all__ = ["arm", "exiting", "register", "shielded", "stops_before_pools"]
+__all__ = ["arm", "exiting", "register", "stops_before_pools"]
 
 _engines: dict[int, ref[Any]] = {}
 _held: dict[int, list[Any]] = {}  # forking thread -> the engines that hold still for it
@@ -81,31 +80,12 @@ def stops_before_pools() -> bool:
 
 
 def exiting() -> bool:
-    """Whether the interpreter is ending: nothing new starts, and what fails is no news any more."""
-    return _exiting or sys.is_finalizing()
+    """Whether the interpreter is ending: nothing new starts, and a loop that fails is no news any more.
 
-
-def shielded(function: Callable[[], object]) -> None:
-    """Call `function`, on the main thread, with Ctrl-C held back until it has returned.
-
-    KeyboardInterrupt may come between the instructions that take or free a lock of a `threading.Condition`,
-    and then that lock is never free again: a pool that is interrupted in ``submit`` may hang at exit. Any other
-    handler of SIGINT is held back too, and called afterwards.
+    What callbacks and commands raise is: those that run at the exit of the program are waited for, and their
+    errors are reported as ever.
     """
-    import signal
-
-    handler = signal.getsignal(signal.SIGINT)
-    if not callable(handler):  # it is ignored, or not Python's
-        function()
-        return
-    held_back: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda *arguments: held_back.append(arguments))
-    try:
-        function()
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        if held_back:
-            handler(*held_back[0])
+    return _exiting or sys.is_finalizing()
 
 
 def _live() -> list[Any]:

@@ -78,7 +78,8 @@ class ManualClock(DrivingClock):
         Everything that comes due on the way runs on the calling thread, each callback to its end, in
         the order of (due, submission), while the time stands at each due instant. At one instant the
         engine that was made first goes first. A `sleep` in a callback may move the time past the end
-        of `duration`; what comes due by that only runs at the next call.
+        of `duration`; what comes due by that only runs at the next call. Each callback costs a look at every
+        engine on the clock and O(log n).
 
         Raises:
             TypeError, ValueError: `duration` is none; the time has not moved.
@@ -98,14 +99,21 @@ class ManualClock(DrivingClock):
     def sleep(self, duration: float | str | timedelta) -> None:
         """Let `duration` pass without starting anything: what comes due meanwhile will be late.
 
-        The `time.sleep` of callbacks under test; it also works outside of them.
+        The `time.sleep` of callbacks under test; it also works outside of them. O(1).
+
+        Raises:
+            TypeError, ValueError: `duration` is none; the time has not moved.
         """
         length = _duration_ns(duration, "duration")
         with self._moving:
             self._time_ns = min(self._time_ns + length, NEVER)
 
     def step_wall(self, duration: float | str | timedelta) -> None:
-        """Set the wall clock forward by `duration`, back if it is negative; monotonic time stands still."""
+        """Set the wall clock forward by `duration`, back if it is negative; monotonic time stands still.
+
+        Raises:
+            TypeError, ValueError: `duration` is none, or not finite; the clock has not moved.
+        """
         if isinstance(duration, timedelta):
             step = _timedelta_ns(duration)
         elif isinstance(duration, str):
@@ -116,7 +124,11 @@ class ManualClock(DrivingClock):
             self._wall_offset_ns += step
 
     def suspend(self, duration: float | str | timedelta) -> None:
-        """As if the machine had slept for `duration`: the wall clock moves, monotonic time stands still."""
+        """As if the machine had slept for `duration`: the wall clock moves, monotonic time stands still.
+
+        Raises:
+            TypeError, ValueError: `duration` is none; the clock has not moved.
+        """
         step = _duration_ns(duration, "duration")
         with self._moving:
             self._wall_offset_ns += step

@@ -12,8 +12,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pysched.attributes import attribute_or_none
 from pysched.clock import interval_ns
-from pysched.commands import attribute_or_none
+from pysched.commands import ErrorCallback
 from pysched.reports import call_handler, log_error
 from pysched.scheduler_queue import TimedCommandQueue
 
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from pysched.commands import Command, ErrorCallback
+    from pysched.commands import Command
 
-__all__ = ["SchedulerWorker"]
+__all__ = ["ErrorCallback", "SchedulerWorker"]
 
 _POLL_S = 0.1
 """How often an empty queue wants to be asked again: its `next_delay(now, default_s=0.1)`."""

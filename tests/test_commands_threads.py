@@ -5,9 +5,11 @@ Nothing here waits for time to pass, except where a test is marked `real_time`.
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
+import weakref
 
 import pytest
 from sample_commands import Bare, Note, raiser, schedulers
@@ -194,6 +196,35 @@ def test_fault_an_idle_scheduler_uses_no_cpu(make, delay):
     before = time.clock_gettime_ns(clock)
     time.sleep(0.3)
     assert time.clock_gettime_ns(clock) == before
+
+
+def test_a_context_lives_as_long_as_a_command_that_was_handed_it(make):
+    """Whoever gives the scheduler another one meanwhile: a command in C may use it to its last line."""
+
+    class Context:
+        last_error = None
+
+    scheduler = make(Context())
+    reference = weakref.ref(scheduler.context)
+    begun, replaced, alive = threading.Event(), threading.Event(), []
+
+    def look(context):
+        del context
+        begun.set()
+        assert replaced.wait(WAIT)
+        alive.append(reference() is not None)
+
+    ran = Signal()
+    scheduler.submit(Bare(look))
+    scheduler.submit(ran)
+    scheduler.start()
+    assert begun.wait(WAIT)
+    scheduler.context = Context()
+    gc.collect()
+    replaced.set()
+    assert ran.ran.wait(WAIT)
+    assert alive == [True]
+    assert wait_until(lambda: reference() is None)
 
 
 def test_commands_run_one_at_a_time_whoever_submits_them(make):

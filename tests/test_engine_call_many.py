@@ -134,6 +134,15 @@ def test_what_is_no_series_of_numbers_is_refused_by_name(engine, delays):
         engine.call_many(delays, nothing)
 
 
+@pytest.mark.parametrize("shape", [(), (2, 2)], ids=["0-d", "2-d"])
+def test_what_has_not_one_dimension_is_refused_by_name(engine, shape):
+    array_of_shape = memoryview(array("d", [1.0] * (4 if shape else 1))).cast("B").cast("d", shape)
+    with unchanged(engine), pytest.raises(TypeError, match="^delays "):
+        engine.call_many(array_of_shape, nothing)
+    with unchanged(engine), pytest.raises(TypeError, match="^args "):
+        engine.call_many([1.0] * 2, nothing, array_of_shape)
+
+
 @pytest.mark.parametrize("args", [5, nothing, True], ids=label)
 def test_args_that_cannot_be_iterated_are_refused_by_name(engine, args):
     with unchanged(engine), pytest.raises(TypeError, match="args"):

@@ -254,6 +254,46 @@ def test_run_raises_what_the_clock_failed_with(make_engine, logged, error):
     error.__traceback__ = None
 
 
+@pytest.mark.parametrize("executor", [1, 2])
+@pytest.mark.parametrize("how", ["start", "run"])
+def test_a_clock_that_fails_inside_a_drain_ends_the_loop_and_loses_nothing(
+    make_engine, engine_name, logged, executor, how
+):
+    if (engine_name, how) == ("native", "run"):
+        pytest.skip("run_beside() of engine/dispatch.pyx may look for the failure before the loop has left it there")
+    error = ZeroDivisionError("mine")
+
+    class FailingOnWorkers(RealClock):
+        broken = False
+
+        def time_ns(self):
+            if self.broken and "-worker" in threading.current_thread().name:
+                raise error
+            return super().time_ns()
+
+    clock = FailingOnWorkers()
+    engine = make_engine(executor, clock=clock)
+    ran = []
+    engine.call_later(0, setattr, clock, "broken", True)
+    engine.call_later(TOMORROW, nothing)
+    engine.call_every(TOMORROW, ran.append, 1, delay=0)
+    if how == "run":
+        with pytest.raises(ZeroDivisionError, match="mine"):
+            engine.run()
+    else:
+        engine.start()
+        assert wait_until(lambda: not engine.running)
+    assert engine.stop(WAIT)
+    assert [(level, has_traceback) for level, _, has_traceback in logged] == [("ERROR", True)]
+    assert (len(engine), engine.stats().running, engine.stats().ready) == (2, 0, 0)
+    engine._check()
+    clock.broken = False
+    with engine:
+        assert engine.wait_idle(WAIT)
+    assert ran == [1]
+    error.__traceback__ = None
+
+
 @pytest.mark.parametrize("value", [None, "1"], ids=label)
 def test_a_clock_that_gives_no_integers_is_an_error_at_the_call(make_engine, value):
     class Wrong(RealClock):

@@ -367,6 +367,60 @@ def test_an_executor_that_refuses_stops_the_engine_and_loses_nothing(make_engine
     assert engine.stats().ready == 0
 
 
+def test_an_executor_that_gives_no_future_stops_the_engine_and_leaves_nothing_running(make_engine, logged):
+    """Nobody will ever tell of the end of what it took: that run counts as over, what follows is kept."""
+    taken = []
+
+    class Silent:
+        def submit(self, fn, /, *args, **kwargs):
+            taken.append((fn, args))
+
+    engine = make_engine(Silent())
+    engine.call_later(0, nothing, 1)
+    engine.call_later(0, nothing, 2)
+    with pytest.raises(AttributeError, match="add_done_callback"):
+        engine.run()
+    assert taken == [(nothing, (1,))]
+    assert (engine.running, len(engine), len(logged)) == (False, 1, 1)
+    assert (engine.stats().running, engine.stats().ready) == (0, 0)
+    assert engine.stop(WAIT) is True
+
+
+def test_an_executor_that_runs_what_it_is_given_at_once_may_stop_the_engine_from_there(make_engine):
+    engine = make_engine(AtOnce())
+    results = []
+
+    def stop():
+        with pytest.raises(RuntimeError):
+            engine.wait_idle()
+        results.append(engine.stop())
+
+    engine.call_later(0, stop)
+    engine.call_later(0, results.append, "ran")
+    engine.run()
+    assert results in ([True], [False])  # its own run is left, which is not waited for
+    assert (engine.running, len(engine), engine.stats().errors) == (False, 1, 0)
+    with engine:
+        assert engine.wait_idle(WAIT)
+    assert results[1:] == ["ran"]
+
+
+def test_an_executor_that_runs_what_it_is_given_at_once_is_waited_for_by_stop(make_engine):
+    engine = make_engine(AtOnce())
+    inside, release, results = threading.Event(), threading.Event(), []
+    engine.call_later(0, lambda: (inside.set(), release.wait(WAIT)))
+    engine.start()
+    assert inside.wait(WAIT)
+    assert engine.stop(0) is False
+    assert engine.wait_idle(0) is False
+    stopper = threading.Thread(target=lambda: results.append(engine.stop(WAIT)))
+    stopper.start()
+    release.set()
+    stopper.join(WAIT)
+    assert results == [True]
+    assert engine.stats().running == 0
+
+
 @pytest.mark.parametrize("kind", [AtOnce, ThreadPoolExecutor])
 def test_no_lock_is_held_while_an_executor_submits(make_engine, kind):
     free = []

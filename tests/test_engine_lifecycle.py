@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import signal
 import threading
 import weakref
 
 import pytest
 from support import TOMORROW, WAIT, in_threads, label, nothing, pause, wait_until
+
+from pysched.testing import ManualClock
 
 
 def loops(name):
@@ -409,6 +412,67 @@ def test_a_loop_thread_that_cannot_start_leaves_a_stopped_engine(make_engine, ex
     assert engine.stats().started == 1
 
 
+class InterruptedClock(ManualClock):
+    """Ctrl-C comes while it is asked for the time, or attached to."""
+
+    where = None
+
+    def interrupt(self, where):
+        if self.where == where:
+            self.where = None
+            signal.raise_signal(signal.SIGINT)
+
+    def time_ns(self):
+        self.interrupt("time_ns")
+        return super().time_ns()
+
+    def attach(self, age, driven):
+        super().attach(age, driven)
+        self.interrupt("attach")
+
+
+@pytest.mark.parametrize("where", ["time_ns", "attach"])
+def test_ctrl_c_inside_a_start_on_a_driving_clock_leaves_a_stopped_engine(make_engine, where):
+    clock = InterruptedClock()
+    engine = make_engine(clock=clock)
+    ran = []
+    engine.call_later(1, ran.append, 1)
+    clock.where = where
+    with pytest.raises(KeyboardInterrupt):
+        engine.start()
+    assert not engine.running
+    engine._check()
+    clock.advance(2)
+    assert ran == []
+    engine.start()
+    clock.advance(2)
+    assert ran == [1]
+
+
+@pytest.mark.parametrize("executor", [None, 1])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_ctrl_c_while_the_loops_thread_is_started_leaves_a_stopped_engine(make_engine, executor, when, monkeypatch):
+    engine = make_engine(executor)
+    begin = threading.Thread.start
+
+    def interrupted(self):
+        if when == "after":
+            begin(self)
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            engine.start()
+    assert not engine.running
+    assert engine.stop(WAIT) is True
+    engine._check()
+    engine.call_later(0, nothing)
+    with engine:
+        assert engine.wait_idle(WAIT)
+    assert engine.stats().started == 1
+
+
 def test_threads_carry_the_engines_name(make_engine):
     engine = make_engine(2, name="my timers")
     names = []
@@ -571,6 +635,29 @@ def test_a_keyboard_interrupt_leaves_run_on_the_main_thread(make_engine):
     with pytest.raises(KeyboardInterrupt):
         engine.run()
     assert (engine.running, engine.stats().errors, engine.stats().running, runs) == (False, 1, 0, [])
+    engine.call_later(0, engine.stop)
+    engine.run()
+    assert runs == [1]
+
+
+def test_a_keyboard_interrupt_in_on_error_leaves_run_on_the_main_thread(make_engine, logged):
+    """It is logged with the error that was being handled, counted once, and the engine can run again."""
+
+    def interrupt(exc, handle):
+        raise KeyboardInterrupt
+
+    engine = make_engine(on_error=interrupt)
+    runs = []
+    engine.call_later(0, lambda: 1 / 0)
+    engine.call_later(0, runs.append, 1)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        engine.run()
+    assert isinstance(caught.value.__context__, ZeroDivisionError)
+    assert (engine.running, engine.stats().errors, engine.stats().running, runs) == (False, 1, 0, [])
+    [(level, text, _)] = logged
+    assert level == "ERROR"
+    assert "ZeroDivisionError" in text
+    assert "KeyboardInterrupt" in text
     engine.call_later(0, engine.stop)
     engine.run()
     assert runs == [1]

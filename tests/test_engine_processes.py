@@ -133,6 +133,47 @@ def test_what_callbacks_raise_does_not_end_the_program(engine_name, executor):
     assert_quiet(process)
 
 
+@pytest.mark.parametrize("executor", [EXECUTORS["own pool"], EXECUTORS["user's pool"]], ids=["own pool", "user's pool"])
+@pytest.mark.parametrize("handler", ["None", "lambda exc, subject: print(repr(exc))"], ids=["logged", "on_error"])
+def test_errors_of_callbacks_are_reported_while_the_interpreter_ends(engine_name, executor, handler):
+    """Callbacks on a pool are waited for, so what they raise then is told as ever."""
+    process = run_python(
+        program(
+            """
+        from pysched import CommandScheduler, lifecycle
+
+        class Late:
+            def execute(self, context=None):
+                begun.release()
+                wait_for(lifecycle.exiting)
+                raise ValueError(type(self).__name__)
+
+        begun = threading.Semaphore(0)
+        engine = Engine({{executor}}, name="late", on_error={{handler}})
+        scheduler = CommandScheduler(on_error={{handler}}, name="late", max_workers=2)
+        engine.call_later(0, Late().execute)
+        scheduler.submit(Late())
+        engine.start()
+        scheduler.start()
+        for _ in range(2):
+            begun.acquire()
+        """,
+            executor=executor,
+            handler=handler,
+        ),
+        engine=engine_name,
+        timeout=20,
+    )
+    assert process.returncode == 0
+    if handler == "None":
+        assert process.stdout == ""
+        assert process.stderr.count("ValueError: Late") == 2
+        assert "late: a callback raised an exception" in process.stderr
+        assert "late: a command raised an exception" in process.stderr
+    else:
+        assert (process.stdout, process.stderr) == ("ValueError('Late')\n" * 2, "")
+
+
 def test_a_hanging_inline_callback_does_not_hold_up_the_exit(engine_name):
     begin = time.monotonic()
     process = run_python(

@@ -9,6 +9,7 @@ import threading
 import weakref
 
 import pytest
+from conftest import chosen_engines
 from support import EXECUTORS, HANDLES, REGISTRATIONS, TOMORROW, WAIT, nothing, wait_until
 
 registrations = pytest.mark.parametrize("register", REGISTRATIONS.values(), ids=REGISTRATIONS)
@@ -370,6 +371,32 @@ def test_callbacks_may_collect(rig):
     engine.start()
     rig.settle()
     assert (engine.stats().started, engine.stats().errors) == (10, 0)
+
+
+@pytest.mark.skipif("native" not in chosen_engines(), reason="a handle of the twin keeps the core alive")
+def test_handles_may_be_used_from_a_weakref_callback_while_the_engine_is_collected():
+    """Handles are all that leads into an engine then: the collector has cleared the weak references to garbage."""
+    from pysched._engine import Engine
+
+    class Owner:
+        """Garbage in a cycle: its engine has a timer that holds it."""
+
+    owner, watched, used = Owner(), compile("None", "watched", "eval"), []
+    owner.engine = Engine()
+    first = owner.engine.call_later(TOMORROW, nothing, watched, key="k")
+    second = owner.engine.call_every(TOMORROW, nothing, owner)
+
+    def use(gone):
+        used.append((first.done(), first.cancel(), second.done(), second.when() > 0, second.cancel(), second.done()))
+
+    watch = weakref.ref(watched, use)  # code is no business of the collector's: told while it clears
+    reference = weakref.ref(owner)
+    del owner, watched
+    gc.collect()
+    assert watch() is None
+    assert reference() is None
+    assert used == [(True, False, False, True, True, True)]
+    assert second.cancelled()
 
 
 @pytest.mark.parametrize("act", ["cancel", "replace", "cancel_key", "run", "error", "refuse", "drop"])

@@ -97,6 +97,20 @@ def test_waiting_ends_when_what_was_due_is_cancelled(make_engine):
     assert results == [True]
 
 
+def test_waiting_ends_when_what_was_due_is_replaced_by_a_future_timer(make_engine):
+    engine = make_engine()
+    engine.call_later(0, pytest.fail, "ran", key="k")
+    results = []
+    waiter = threading.Thread(target=lambda: results.append(engine.wait_idle(WAIT)))
+    waiter.start()
+    pause(0.01)
+    assert results == []
+    engine.call_later(TOMORROW, nothing, key="k")
+    waiter.join(WAIT)
+    assert results == [True]
+    assert len(engine) == 1
+
+
 def test_waiting_goes_on_over_a_start(make_engine):
     engine = make_engine()
     engine.call_later(0, nothing)

@@ -25,8 +25,8 @@ PACKAGE = ROOT / "pysched"
 COMMAND_NAMES = {
     "commands": {"BasicSchedulerContext", "Command", "ErrorCallback", "ScheduledCommand", "SchedulerContext"},
     "scheduler_queue": {"QueuedCommand", "TimedCommandQueue"},
-    "worker": {"SchedulerWorker"},
-    "scheduler": {"CommandScheduler"},
+    "worker": {"ErrorCallback", "SchedulerWorker"},
+    "scheduler": {"CommandScheduler", "ScheduledCommand"},
     "cancellation": {"CancellationRegistry"},
 }
 ENGINE_NAMES = {
@@ -37,7 +37,7 @@ ENGINE_NAMES = {
 # At import time a module imports only what stands above it here, never its own line. What a function imports
 # when it is called is free: it happens later. `testing` is for users' tests; nobody imports it.
 LAYERS = (
-    {"errors"},
+    {"attributes", "errors"},
     {"reports"},
     {"clock", "lifecycle", "stats", "waiting"},
     {"_engine", "_pure"},
@@ -146,6 +146,7 @@ def test_the_names_of_the_reference_can_be_imported_from_its_modules(module):
     where = importlib.import_module(f"pysched.{module}")
     for name in COMMAND_NAMES[module]:
         assert getattr(where, name) is getattr(pysched, name, getattr(where, name))
+        assert name in where.__all__
 
 
 @pytest.mark.parametrize("engine", ["native", "pure"])

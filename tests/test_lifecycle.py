@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import threading
 
 import pytest
@@ -211,41 +210,3 @@ def test_importing_pysched_brings_in_no_pool():
     process = run_python("import sys, pysched; print('concurrent.futures.thread' in sys.modules)", engine="pure")
     assert_quiet(process)
     assert process.stdout.strip() == "False"
-
-
-@pytest.mark.parametrize("handler", [signal.default_int_handler, lambda number, frame: None, signal.SIG_IGN])
-def test_ctrl_c_is_held_back_and_then_given_to_its_handler(handler):
-    came = []
-
-    def noting(number, frame):
-        came.append(number)
-        handler(number, frame)
-
-    def work():
-        for _ in range(3):
-            signal.raise_signal(signal.SIGINT)
-        came.append("done")
-
-    mine = noting if callable(handler) else handler
-    before = signal.signal(signal.SIGINT, mine)
-    try:
-        if handler is signal.default_int_handler:
-            with pytest.raises(KeyboardInterrupt):
-                lifecycle.shielded(work)
-        else:
-            lifecycle.shielded(work)
-        assert signal.getsignal(signal.SIGINT) is mine
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert came == (["done", signal.SIGINT] if callable(handler) else ["done"])
-
-
-def test_an_error_passes_the_shield():
-    before = signal.getsignal(signal.SIGINT)
-
-    def fail():
-        raise ZeroDivisionError("mine")
-
-    with pytest.raises(ZeroDivisionError, match="mine"):
-        lifecycle.shielded(fail)
-    assert signal.getsignal(signal.SIGINT) is before

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from pysched._pure.commands import CommandScheduler
-from pysched._pure.dispatch import Engine, TimerHandle
+from pysched._pure.dispatch import Engine
+from pysched._pure.handle import TimerHandle
 
 __all__ = ["CommandScheduler", "Engine", "TimerHandle"]

@@ -7,9 +7,20 @@ from typing import TYPE_CHECKING, Any
 from pysched.clock import delay_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable
 
-__all__ = ["check_callback", "check_executor", "hash_of", "items", "kind", "timeout_s"]
+__all__ = [
+    "MAX_WORKERS",
+    "check_callback",
+    "check_clock",
+    "check_executor",
+    "check_handler",
+    "checked_name",
+    "hash_of",
+    "items",
+    "kind",
+    "timeout_s",
+]
 
 MAX_WORKERS = 2**20
 
@@ -20,17 +31,38 @@ def kind(value: object) -> str:
 
 def check_callback(callback: object) -> None:
     if not callable(callback):
-        raise TypeError(f"callback must be callable, not {kind(callback)}")
+        raise TypeError(f"callback must be callable, got {kind(callback)}")
+
+
+def check_handler(on_error: object) -> None:
+    if on_error is not None and not callable(on_error):
+        raise TypeError(f"on_error must be callable, got {kind(on_error)}")
+
+
+def check_clock(clock: object) -> None:
+    methods = ("time_ns", "wall_ns", "wait")
+    if isinstance(clock, type) or not all(callable(getattr(clock, method, None)) for method in methods):
+        raise TypeError(f"clock must have time_ns, wall_ns and wait, got {kind(clock)}")
+
+
+def checked_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a str, got {kind(name)}")
+    if not name:
+        raise ValueError("name must not be empty")
+    return str.__str__(name)  # plain text also of a subclass, an enumeration's member say
 
 
 def check_executor(executor: object) -> None:
     if executor is None:
         return
-    if isinstance(executor, int) and not isinstance(executor, bool):
+    if isinstance(executor, bool):
+        raise TypeError("executor must be None, a number of workers or an Executor, got a bool")
+    if isinstance(executor, int):
         if not 1 <= executor <= MAX_WORKERS:
-            raise ValueError(f"executor, as a number of threads, must be from 1 to {MAX_WORKERS}, got {executor}")
+            raise ValueError(f"executor, as a number of workers, must be from 1 to {MAX_WORKERS}, got {executor}")
     elif isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
-        raise TypeError(f"executor must be None, a number of threads or an Executor, not {kind(executor)}")
+        raise TypeError(f"executor must be None, a number of workers or an Executor, got {kind(executor)}")
 
 
 def hash_of(key: Hashable) -> int:
@@ -38,15 +70,18 @@ def hash_of(key: Hashable) -> int:
     try:
         return hash(key)
     except TypeError as error:
-        raise TypeError(f"key must be hashable, {kind(key)} is not") from error
+        raise TypeError(f"key must be hashable: {error}") from error
 
 
-def items(values: Iterable[Any], name: str) -> list[Any]:
+def items(values: Any, name: str, rule: str) -> list[Any]:
+    """The elements of an iterable; a text, whose elements are texts, is none."""
+    is_iterable = hasattr(type(values), "__iter__") or hasattr(type(values), "__getitem__")
+    if not is_iterable or isinstance(values, (str, bytes, bytearray)):
+        raise TypeError(f"{name} must be {rule}, got {kind(values)}")
     try:
-        iterator = iter(values)
-    except TypeError:
-        raise TypeError(f"{name} must be iterable, not {kind(values)}") from None
-    return list(iterator)
+        return list(values)
+    except (TypeError, NotImplementedError) as error:  # of arrays with no dimension, or with several
+        raise TypeError(f"{name} must be {rule}: {error}") from error
 
 
 def timeout_s(timeout: float | None) -> float | None:

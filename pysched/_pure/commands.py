@@ -1,122 +1,33 @@
 """Commands on the twin's engine: keys, fixed delays, errors.
 
-Ground rules. Each key in use has a lane: who holds the key, and whether a command of it runs. `_Lanes.lock`
-guards all of them. Nothing foreign runs under it: keys are hashed and compared before it is taken, references
-are released after it, and the engine (whose clock may be a user's) is called without it. The sections under
-it call nothing at all, so a signal handler, a destructor or a fork in the midst of one finds whole lanes.
-
-A timer is armed before its turn takes the lane, so that a failure to arm it changes nothing. A turn that
-comes due before it has taken its lane is early, and armed again.
+Ground rules. The lock is that of the lanes, with the rules that stand there. A timer is armed before its turn
+takes the lane, so that a failure to arm it changes nothing. A turn that comes due before it has taken its lane
+is early, and armed again.
 """
 
 from __future__ import annotations
 
 from _thread import get_ident
-from collections import defaultdict
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pysched import lifecycle
+from pysched._pure.arguments import MAX_WORKERS, check_handler, checked_name, hash_of, kind
 from pysched._pure.dispatch import Engine
+from pysched._pure.lanes import Lanes, Turn
 from pysched._pure.timers import Timer
+from pysched.attributes import attribute_or_none
 from pysched.clock import delay_ns, interval_ns
 from pysched.reports import call_handler, log_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from pysched._pure.dispatch import TimerHandle
+    from pysched._pure.handle import TimerHandle
+    from pysched._pure.lanes import Executable
     from pysched.clock import Clock
 
 __all__ = ["CommandScheduler"]
-
-
-class _Executable(Protocol):
-    """All that a command must be; `key` and `repeat_interval_s` may be missing."""
-
-    def execute(self, context: Any, /) -> object: ...
-
-
-class _Lane:
-    """A key in use: who holds it, and whether a command of it runs."""
-
-    __slots__ = ("dropped", "hash", "held_back", "holder", "key", "pins", "running")
-
-    def __init__(self, key: Hashable, key_hash: int) -> None:
-        self.key = key
-        self.hash = key_hash
-        self.holder: _Turn | None = None
-        self.held_back = False  # the holder came due while an earlier command of the key ran
-        self.running = False
-        self.pins = 1  # submissions that are about to take it
-        self.dropped = False  # not in the table any more
-
-
-class _Turn:
-    """One coming run of a command. Each arming of a timer is a turn of its own."""
-
-    __slots__ = ("command", "early", "handle", "lane", "repeats", "settled")
-
-    handle: TimerHandle
-
-    def __init__(self, command: _Executable, lane: _Lane | None, repeats: bool) -> None:
-        self.command = command
-        self.lane = lane
-        self.repeats = repeats  # as far as was known when it was armed
-        self.settled = lane is None  # has taken its lane
-        self.early = False
-
-
-class _Lanes:
-    """The lanes by key.
-
-    Not a dict by key: that runs `__eq__` in the midst of a change. Here the lanes of a hash are a tuple;
-    it is searched without the lock, and replaced under it if it is still the one that was searched.
-    """
-
-    def __init__(self) -> None:
-        self.lock = RLock()
-        self.by_hash: defaultdict[int, tuple[_Lane, ...]] = defaultdict(tuple)
-
-    def find(self, key: Hashable) -> _Lane | None:
-        """The lane of `key`, if it is in use. O(1)."""
-        return _search(self.by_hash.get(_hash(key), ()), key)
-
-    def pin(self, key: Hashable) -> _Lane:
-        """The lane of `key`, a new one if need be, which stays until the caller takes a pin away. O(1)."""
-        key_hash = _hash(key)
-        while True:
-            lanes = self.by_hash[key_hash]
-            lane = _search(lanes, key)
-            if lane is not None:
-                with self.lock:
-                    if not lane.dropped:
-                        lane.pins += 1
-                        return lane
-            else:
-                lane = _Lane(key, key_hash)
-                more = (*lanes, lane)
-                with self.lock:
-                    if self.by_hash[key_hash] is lanes:
-                        self.by_hash[key_hash] = more
-                        return lane
-
-    def tidy(self, lane: _Lane) -> None:
-        """Drop `lane` if nobody needs it."""
-        with self.lock:
-            if lane.holder is not None or lane.running or lane.pins or lane.dropped:
-                return
-            lane.dropped = True
-        while True:
-            lanes = self.by_hash[lane.hash]
-            rest = tuple([other for other in lanes if other is not lane])
-            with self.lock:
-                if self.by_hash[lane.hash] is lanes:
-                    if rest:
-                        self.by_hash[lane.hash] = rest
-                    else:
-                        del self.by_hash[lane.hash]
-                    return
 
 
 class _Engine(Engine):
@@ -126,9 +37,6 @@ class _Engine(Engine):
         super().__init__(None if max_workers == 1 else max_workers, clock=clock, name=name)
         self._loop.thread_suffix = "_t"
         self._owner = core
-
-    def rename(self, name: str) -> None:
-        self._core.name = name
 
     def call_anew(self, handle: TimerHandle, callback: Callable[..., object], *args: Any) -> TimerHandle:
         """Call later what could not be done when it was due: it keeps its due time, so nothing passes it."""
@@ -142,34 +50,31 @@ class _Core:
         self,
         scheduler: CommandScheduler,
         on_error: Callable[[BaseException, Any], object] | None,
+        name: str,
         clock: Clock | None,
         max_workers: int,
     ) -> None:
         self.scheduler = scheduler
         self.on_error = on_error
-        self.lanes = _Lanes()
-        self.engine = _Engine(self, max_workers, clock, scheduler.name)
-        self.running: dict[_Turn, int] = {}  # the thread of each command that runs
+        self.lanes = Lanes()
+        self.engine = _Engine(self, max_workers, clock, name)
+        self.running: dict[Turn, int] = {}  # the thread of each command that runs
         lifecycle.register(self)  # after the engine, so that a forked child finds that in order
 
-    def start(self) -> None:
-        self.engine.rename(self.scheduler.name)
-        self.engine.start()
-
-    def submit(self, command: _Executable, delay_s: float, key: Hashable, repeats: bool) -> None:
+    def submit(self, command: Executable, delay_s: float, key: Hashable, key_hash: int, repeats: bool) -> None:
         if key is None:
-            self.arm(_Turn(command, None, repeats), delay_s)
+            self.arm(Turn(command, None, repeats), delay_s)
             return
-        lane = self.lanes.pin(key)
+        lane = self.lanes.pin(key, key_hash)
         try:
-            self.arm(_Turn(command, lane, repeats), delay_s)
+            self.arm(Turn(command, lane, repeats), delay_s)
         finally:
             with self.lanes.lock:
                 lane.pins -= 1
             self.lanes.tidy(lane)
 
     def remove(self, key: Hashable) -> None:
-        lane = self.lanes.find(key)
+        lane = self.lanes.find(key, hash_of(key))
         if lane is None:
             return
         with self.lanes.lock:
@@ -178,7 +83,7 @@ class _Core:
             turn.handle.cancel()
         self.lanes.tidy(lane)
 
-    def arm(self, turn: _Turn, delay_s: float | None, after: _Turn | None = None) -> None:
+    def arm(self, turn: Turn, delay_s: float | None, after: Turn | None = None) -> None:
         """Arm a turn, which takes its lane from whoever holds it; if `after` is given, only from that.
 
         `delay_s` is None for what was due before, as `after`.
@@ -202,11 +107,11 @@ class _Core:
         if turn.early and loser is not turn:
             self.arm_again(turn)
 
-    def arm_again(self, turn: _Turn) -> None:
+    def arm_again(self, turn: Turn) -> None:
         """Arm anew what came due and could not run."""
-        self.arm(_Turn(turn.command, turn.lane, turn.repeats), None, turn)
+        self.arm(Turn(turn.command, turn.lane, turn.repeats), None, turn)
 
-    def due(self, turn: _Turn) -> None:
+    def due(self, turn: Turn) -> None:
         """The engine's callback."""
         if self.may_run(turn):
             self.running[turn] = get_ident()
@@ -214,7 +119,7 @@ class _Core:
             del self.running[turn]
             self.finish(turn, interval_s)
 
-    def may_run(self, turn: _Turn) -> bool:
+    def may_run(self, turn: Turn) -> bool:
         """Take the lane, if this is its holder's time and no other command of the key runs."""
         lane = turn.lane
         if lane is None:
@@ -231,7 +136,7 @@ class _Core:
             lane.running = True
             return True
 
-    def run(self, command: _Executable) -> float | None:
+    def run(self, command: Executable) -> float | None:
         """Run a command; returns in how many seconds it is to run again. Never raises."""
         context = None
         try:
@@ -245,13 +150,13 @@ class _Core:
             self.report(exc, command, context)
             return None
 
-    def finish(self, turn: _Turn, interval_s: float | None) -> None:
+    def finish(self, turn: Turn, interval_s: float | None) -> None:
         """After a run: the command's next turn, if it repeats, and the lane's next one, if that waits."""
         if interval_s is not None:
             try:
-                self.arm(_Turn(turn.command, turn.lane, True), interval_s, turn)
+                self.arm(Turn(turn.command, turn.lane, True), interval_s, turn)
             except BaseException as exc:  # no room for a timer, or a clock that fails
-                log_error(f"{self.scheduler.name}: a command cannot be repeated", exc)
+                log_error(f"{self.engine.name}: a command cannot be repeated", exc)
         lane = turn.lane
         if lane is None:
             return
@@ -265,12 +170,12 @@ class _Core:
             self.arm_again(waiting)
         self.lanes.tidy(lane)
 
-    def report(self, exc: BaseException, command: _Executable, context: Any) -> None:
+    def report(self, exc: BaseException, command: Executable, context: Any) -> None:
         """Hand an error to whom it concerns. Never raises."""
         if self.on_error is not None:
             call_handler(self.on_error, exc, command)
             return
-        message = f"{self.scheduler.name}: a command raised an exception"
+        message = f"{self.engine.name}: a command raised an exception"
         if context is None:
             log_error(message, exc)
             return
@@ -278,7 +183,7 @@ class _Core:
             context.last_error = exc
         except BaseException as failure:
             log_error(message, exc)
-            log_error(f"{self.scheduler.name}: the context does not take a last_error", failure)
+            log_error(f"{self.engine.name}: the context does not take a last_error", failure)
 
     def check(self) -> None:
         """Assert every invariant. For tests, while nobody else uses the scheduler."""
@@ -306,28 +211,31 @@ class _Core:
 
 
 class CommandScheduler:
-    """Runs commands after a delay, once or repeatedly, one at a time.
+    """Runs commands after a delay, once or repeatedly, one at a time, with a shared context.
 
-    A command is any object with an `execute(context)` method; its `key` (None: no key) and its
-    `repeat_interval_s` (None: runs once) may be missing. See `pysched.Command`.
+    A command is any object with `execute(context)`; `key` (None: no key) and `repeat_interval_s` (None: runs once)
+    are optional.  See `pysched.Command`.
 
-    `context`: handed to each command; read from the attribute of that name at each run.
+    `context` (default None): handed to each command; read from the attribute of that name at each run.
 
-    `on_error(exc, command)`: told of each error of a command, SystemExit and the like included, on the
-    thread that ran it. Without, the error is stored as `context.last_error`; without a context too, logged.
+    `on_error`: `on_error(exc, command)` is called with whatever a command raised, SystemExit and the like included,
+    on the thread that ran it.  None (default): the error is stored as `context.last_error`; without a context it is
+    logged (logger `pysched`, ERROR).
 
-    `name`: the loop is a daemon thread named `f"{name}_t"`.
+    `name` (default "scheduler"): the loop's daemon thread is `{name}_t`.
 
-    `clock`: None for the system's monotonic clock. On a `ManualClock` no thread is started.
+    `clock`: a `pysched.Clock`; None (default): the system's, monotonic.  On a `pysched.testing.ManualClock` there
+    is no thread.
 
-    `max_workers`: with more than 1, commands run on a pool of as many threads and may overlap, but never two
-    of one key: a due command whose key is running waits for the end of that run, and others pass it.
+    `max_workers` (default 1, at most 1,048,576): with more than one, commands run on a `ThreadPoolExecutor` of that
+    many workers and may overlap, except those of one key: one that is due waits for the end of that run, and others
+    pass it.  The context is then shared between threads.
 
-    Everything may be called from any thread and from inside commands. Commands that are due run in the order
-    of (due time, submission). ValueError and TypeError name the argument and are raised with nothing changed.
+    Delays and intervals are seconds.  Commands that are due run in the order of (due, submission). All methods are
+    safe in any thread and in commands.  Bad arguments raise TypeError or ValueError naming the argument, with
+    nothing changed.  A started scheduler stays alive until it is stopped; it can be neither copied nor pickled.
     """
 
-    name: str
     context: Any
 
     def __init__(
@@ -339,21 +247,22 @@ class CommandScheduler:
         clock: Clock | None = None,
         max_workers: int = 1,
     ) -> None:
-        if on_error is not None and not callable(on_error):
-            raise TypeError(f"on_error must be callable or None, not {type(on_error).__name__}")
+        check_handler(on_error)
         if isinstance(max_workers, bool) or not isinstance(max_workers, int):
-            raise TypeError(f"max_workers must be an int, not {type(max_workers).__name__}")
-        if max_workers < 1:
-            raise ValueError(f"max_workers must be >= 1, got {max_workers}")
-        self.name = name
+            raise TypeError(f"max_workers must be an int, got {kind(max_workers)}")
+        if not 1 <= max_workers <= MAX_WORKERS:
+            raise ValueError(f"max_workers must be from 1 to {MAX_WORKERS}, got {max_workers}")
+        self.__core = _Core(self, on_error, checked_name(name), clock, max_workers)
         self.context = context
-        self.__core = _Core(self, on_error, clock, max_workers)
 
     def start(self) -> None:
-        """Run what is due from now on; does nothing while running. Pending commands of before are kept.
+        """Starts the daemon thread; nothing if it runs.  What was pending before is still there.
 
-        After a `stop` that a hung command outlasted, the old loop goes on when the command returns, and a
-        warning is logged: there is never a second one. TypeError if `_queue` or `_cancellation` was replaced.
+        After a `stop` that a command outlived, the old loop goes on when the command returns, with a warning: there
+        is never a second one.
+
+        Raises TypeError if `_queue` or `_cancellation` was replaced, RuntimeError if there can be no new thread, or
+        while the interpreter ends.
         """
         for attribute in ("_queue", "_cancellation"):
             if attribute in self.__dict__ or hasattr(type(self), attribute):
@@ -361,90 +270,94 @@ class CommandScheduler:
                     f"{attribute} cannot be replaced: this scheduler keeps its commands elsewhere; "
                     "for a queue or a registry of your own use SchedulerWorker"
                 )
-        self.__core.start()
+        self.__core.engine.start()
 
     def stop(self, timeout: float | None = 2.0) -> None:
-        """Start nothing more, and wait for the end of what runs, at most `timeout` seconds (None: any time).
+        """Ends the loop and waits for the end of what runs, at most `timeout` seconds; what is pending stays pending.
 
-        What was pending stays pending. From inside a command it does not wait.
+        `timeout`: finite and >= 0, default 2; None: without limit.  Inside a command it signals and returns.
+
+        Raises TypeError or ValueError for a bad `timeout`, with nothing stopped.
         """
         self.__core.engine.stop(timeout)
 
-    def submit(self, command: _Executable, delay_s: float = 0.0) -> None:
-        """Run `command` in `delay_s` seconds (finite and >= 0); and again, if its `repeat_interval_s` says so.
+    def submit(self, command: Executable, delay_s: float = 0.0) -> None:
+        """Runs `command` once, `delay_s` seconds from now, or again and again if it has a `repeat_interval_s`.
 
-        It replaces the pending command of the same key, if there is one; one that runs goes on, but does not
-        repeat. O(log n).
+        A command with the same `key` that waits is replaced.  Raises ValueError for a delay that is not finite and
+        >= 0 or a `repeat_interval_s` that is not finite and > 0, TypeError for a command without `execute`.  O(1) on
+        average.
         """
-        _check_command(command)
         delay_ns(delay_s, "delay_s")
-        key = _attribute_or_none(command, "key")
+        _check_command(command)
+        key = attribute_or_none(command, "key")
+        key_hash = hash_of(key)
         repeats = _repeat_interval(command) is not None
-        self.__core.submit(command, delay_s, key, repeats)
+        self.__core.submit(command, delay_s, key, key_hash, repeats)
 
     def schedule(
         self,
-        command: _Executable,
+        command: Executable,
         interval_s: float,
         delay_s: float = 0.0,
         key: Hashable = None,
     ) -> None:
-        """Run `command` in `delay_s` seconds, and again `interval_s` seconds after the end of each run.
+        """Runs `command` after `delay_s` seconds and then again `interval_s` seconds after the end of each run.
 
-        `interval_s` is finite and > 0. `key`: instead of the command's own. Submits a `ScheduledCommand`
-        through `self.submit`; that is also what `on_error` is told of.
+        `interval_s`: finite and > 0. `delay_s`: finite and >= 0, default 0. `key`: used instead of the command's
+        own; None (default): the command's own.  Submits a `ScheduledCommand` through `self.submit`, which is also
+        what `on_error` is given; raises what `submit` does, and costs as much.
         """
-        _check_command(command)
         interval_ns(interval_s, "interval_s")
         delay_ns(delay_s, "delay_s")
+        _check_command(command)
         from pysched.commands import ScheduledCommand
 
         self.submit(ScheduledCommand(command, interval_s, key), delay_s)  # type: ignore[arg-type]
 
     def remove(self, key: Hashable) -> None:
-        """Cancel the command of `key`, pending or repeating: it does not run again. Unknown keys are silent."""
+        """Cancels the command of that key, pending or repeating: it never starts again.  Unknown keys are silent.
+
+        Raises TypeError for a key that is not hashable.  O(1) amortised.
+        """
         if key is not None:
             self.__core.remove(key)
 
+    @property
+    def name(self) -> str:
+        """The name in logs and of threads: a str that is not empty, else TypeError or ValueError.
+
+        May be set at any time; threads have the name of the time of the start.
+        """
+        return self.__core.engine.name
+
+    @name.setter
+    def name(self, value: str) -> None:
+        self.__core.engine.name = value
+
+    @name.deleter
+    def name(self) -> None:
+        raise AttributeError("name cannot be deleted")
+
+    def __reduce__(self) -> NoReturn:
+        # Also what `copy` asks: a copy would be a second owner of one loop.
+        raise TypeError(f"cannot pickle {type(self).__name__!r} object")
+
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r}>"
+        return f"<{type(self).__name__} {self.__core.engine.name!r}>"
 
     def _check(self) -> None:
         self.__core.check()
 
 
-def _search(lanes: tuple[_Lane, ...], key: Hashable) -> _Lane | None:
-    for lane in lanes:
-        if not lane.dropped and (lane.key is key or lane.key == key):
-            return lane
-    return None
-
-
-def _hash(key: Hashable) -> int:
-    try:
-        return hash(key)
-    except TypeError as exc:
-        raise TypeError(f"key must be hashable, {type(key).__name__} is not") from exc
-
-
 def _check_command(command: object) -> None:
     if not callable(getattr(command, "execute", None)):
-        raise TypeError(f"command must have a method execute(context), {type(command).__name__} has none")
+        raise TypeError(f"command must have an execute(context) method, got {kind(command)}")
 
 
-def _repeat_interval(command: _Executable) -> float | None:
+def _repeat_interval(command: Executable) -> float | None:
     """The command's `repeat_interval_s`, checked."""
-    interval_s: float | None = _attribute_or_none(command, "repeat_interval_s")
+    interval_s: float | None = attribute_or_none(command, "repeat_interval_s")
     if interval_s is not None:
         interval_ns(interval_s, "repeat_interval_s")
     return interval_s
-
-
-def _attribute_or_none(command: object, name: str) -> Any:
-    """As `pysched.commands.attribute_or_none`."""
-    try:
-        return getattr(command, name)
-    except AttributeError:
-        if hasattr(type(command), name):
-            raise
-        return None

@@ -13,7 +13,6 @@ from __future__ import annotations
 from _thread import RLock, get_ident
 from typing import TYPE_CHECKING
 
-from pysched import lifecycle
 from pysched._pure.lateness import LatenessHistogram
 from pysched._pure.table import TimerTable
 from pysched.clock import NEVER
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Core", "Session"]
 
-MAX_TIMERS = 2**31 - 1
+MAX_TIMERS = 2**24 - 1  # as the compiled engine, whose heap numbers its slots with 24 bits
 
 
 class Session:
@@ -41,11 +40,11 @@ class Session:
     """
 
     __slots__ = (
+        "awaited",
         "closed",
         "ended",
         "failure",
         "interruptible",
-        "on_main_thread",
         "sleeps_until_ns",
         "started_ns",
         "stopping",
@@ -58,8 +57,8 @@ class Session:
         self.ended = False
         self.closed = False  # has ended, and its own pool is shut down
         self.failure: BaseException | None = None  # an internal one, for the loop to raise
-        self.on_main_thread = False  # the loop is run() there, where Ctrl-C comes in
-        self.interruptible = False  # and so are the callbacks: it may leave them
+        self.awaited = False  # run() waits for the loop's thread, and raises what ended it
+        self.interruptible = False  # loop and callbacks are on the main thread: Ctrl-C may leave them
         self.sleeps_until_ns = -NEVER  # while the loop sleeps, or is about to: an earlier timer must wake it
         self.wake = WakeEvent()
 
@@ -91,7 +90,7 @@ class Core:
         """The clock; raises what it raises, and TypeError if it gives no int."""
         now = self.clock.time_ns()
         if not isinstance(now, int):
-            raise TypeError(f"clock.time_ns() must give an int, not {type(now).__name__}")
+            raise TypeError(f"clock.time_ns() must return an int, got {type(now).__name__}")
         return now
 
     # -- timers -----------------------------------------------------------------------------------------
@@ -138,7 +137,7 @@ class Core:
 
     def _check_room(self, count: int) -> None:
         if self.table.live + count > MAX_TIMERS:
-            raise TimerLimitError(f"an engine holds at most {MAX_TIMERS} timers")
+            raise TimerLimitError(f"an engine holds at most {MAX_TIMERS:,} timers")
 
     def _wake_for(self, timer: Timer) -> None:
         """Wake the loop if it sleeps past this new timer. Under the lock."""
@@ -184,7 +183,12 @@ class Core:
             run.failed = True
             if session.interruptible and isinstance(error, KeyboardInterrupt):
                 raise
-            self.report(error, run.timer)
+            failure = self.report(error, run.timer)
+            try:
+                if session.interruptible and isinstance(failure, KeyboardInterrupt):
+                    raise failure from error  # Ctrl-C, while the handler was at work
+            finally:
+                del failure  # its context holds this frame
 
     def end(self, run: Run, dropped: bool = False) -> None:
         """A run is over, or was `dropped` by an executor: its timer may run again, and who waits is told."""
@@ -202,12 +206,15 @@ class Core:
         with self.lock:
             self.table.end_all_of(get_ident())
 
-    def report(self, error: BaseException, timer: Timer) -> None:
-        """Hand an error of a callback to the user's handler, or log it. Never raises."""
+    def report(self, error: BaseException, timer: Timer) -> BaseException | None:
+        """Hand an error of a callback to the user's handler, or log it. Never raises.
+
+        Returns what the handler raised, which is logged, or None.
+        """
         if self.on_error is not None:
-            call_handler(self.on_error, error, timer)
-        elif not lifecycle.exiting():
-            log_error(f"{self.name}: a timer's callback raised an exception", error)
+            return call_handler(self.on_error, error, timer)
+        log_error(f"{self.name}: a callback raised an exception", error)
+        return None
 
     # -- state ------------------------------------------------------------------------------------------
 

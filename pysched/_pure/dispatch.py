@@ -1,4 +1,4 @@
-"""`Engine` and `TimerHandle`: the public face of the twin.
+"""`Engine`: the public face of the twin.
 
 Arguments are checked and converted here, before anything changes; what happens is in `core` (timers and
 their runs) and in `loop` (start, stop, the wait).
@@ -6,11 +6,22 @@ their runs) and in `loop` (start, stop, the wait).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pysched import lifecycle
-from pysched._pure.arguments import check_callback, check_executor, hash_of, items, kind, timeout_s
+from pysched._pure.arguments import (
+    check_callback,
+    check_clock,
+    check_executor,
+    check_handler,
+    checked_name,
+    hash_of,
+    items,
+    kind,
+    timeout_s,
+)
 from pysched._pure.core import Core
+from pysched._pure.handle import new_handle
 from pysched._pure.invariants import check_table
 from pysched._pure.loop import Loop
 from pysched._pure.timers import Timer
@@ -22,91 +33,37 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from pysched._pure.handle import TimerHandle
     from pysched.clock import Clock
     from pysched.stats import EngineStats
 
-__all__ = ["Engine", "TimerHandle"]
-
-
-class TimerHandle:
-    """One timer of an engine, to cancel it or to ask for it. Handles of the same timer are equal.
-
-    It keeps neither the callback nor its arguments alive once the timer has ended. All methods may be called
-    from any thread, and after the timer has ended; all are O(1) but for `cancel`, which is so amortised.
-    """
-
-    __slots__ = ("__weakref__", "_cancelled", "_core", "_due_ns", "_timer")
-
-    def __init__(self, core: Core, timer: Timer) -> None:
-        self._core = core
-        self._timer = timer
-        self._due_ns = timer.due_ns
-        self._cancelled = False
-
-    def cancel(self) -> bool:
-        """Prevent what is still to come of this timer; True exactly if that was something.
-
-        Of a one-shot: True until its callback starts. Of a periodic timer: True the first time, also while
-        it runs; that run goes on.
-        """
-        if not self._core.cancel(self._timer):
-            return False
-        self._due_ns = self._timer.due_ns
-        self._cancelled = True
-        return True
-
-    def when(self) -> float:
-        """The next due time, in `Engine.time` seconds.
-
-        Of a timer that has ended: the one that was known when this handle was made or cancelled it.
-        """
-        due_ns = self._timer.due_ns
-        return (due_ns if self._timer.live else self._due_ns) / 1e9
-
-    def cancelled(self) -> bool:
-        """Whether `cancel` of this handle returned True."""
-        return self._cancelled
-
-    def done(self) -> bool:
-        """Whether nothing of this timer will start any more."""
-        return not self._timer.live
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TimerHandle):
-            return NotImplemented
-        return self._timer is other._timer
-
-    def __hash__(self) -> int:
-        return hash(self._timer)
-
-    def __repr__(self) -> str:
-        timer = self._timer
-        state = "pending" if timer.live else "cancelled" if self._cancelled else "done"
-        period = f" every {timer.period_ns / 1e9} s" if timer.period_ns else ""
-        return f"<TimerHandle {state}, due {self.when()}{period}>"
+__all__ = ["Engine"]
 
 
 class Engine:
     """Calls functions at given times: once, or again and again on a grid.
 
-    Args:
-        executor: where callbacks run. None: on the loop's own thread, one at a time. An int >= 1: on that
-            many threads of the engine's own. A `ThreadPoolExecutor`: on its threads, in batches. Any other
-            object with a ``submit``: there, one submit a callback. A user's executor is never shut down.
-        clock: a `Clock`; None: the system's monotonic clock. On a ManualClock no thread is started, and
-            callbacks run inside its ``advance``.
-        name: the name of the loop's thread; the engine's own workers are ``{name}-worker_{i}``.
-        on_error: called as ``on_error(exc, handle)`` with what a callback raises, SystemExit and the like
-            included, on the thread that ran it. None: it is logged by the logger ``pysched``.
+    `executor`: who runs the callbacks.  None (default): the loop's own thread, one at a time.  An int from 1 to
+    1,048,576: a `ThreadPoolExecutor` of that many workers, made and shut down by the engine.  A
+    `ThreadPoolExecutor`: yours, never shut down here, used in batches.  Any other object with `submit`: one
+    `submit` a callback.
 
-    Raises:
-        TypeError, ValueError: an argument is none of these; the message names it.
+    `clock`: a `pysched.Clock`; None (default): the system's, monotonic.  On a `pysched.testing.ManualClock` there
+    is no thread and no executor: callbacks run inside its `advance`.
 
-    Timers may be registered at any time; delays count from the call. Callbacks start in the order of (due,
-    submission) and never early. Delays and intervals are seconds; those beyond 292 years are accepted and
-    never come. What a callback returns is ignored. Every method may be called from any thread, from
-    callbacks and destructors. A started engine stays alive until it is stopped.
+    `name` (default "pysched"): of the loop's thread, and in logs; workers are `{name}-worker_{i}`.
+
+    `on_error`: `on_error(exc, handle)` is called with whatever a callback raised, SystemExit and the like included,
+    on the thread that ran it; None (default): an ERROR with traceback on the logger `pysched`.
+
+    Delays are seconds, and count from the call, whether or not the engine is started; beyond 292 years they are
+    accepted and never come.  Callbacks start in the order of (due, submission), never early; what they return is
+    ignored.  Bad arguments raise TypeError or ValueError naming the argument, with nothing changed;
+    `TimerLimitError` is raised at 16,777,215 live timers.  All methods are safe in any thread, in callbacks and in
+    destructors.  A started engine stays alive until it is stopped; it can be neither copied nor pickled.
     """
+
+    __slots__ = ("__weakref__", "_core", "_loop")
 
     def __init__(
         self,
@@ -116,26 +73,18 @@ class Engine:
         name: str = "pysched",
         on_error: Callable[[BaseException, TimerHandle], object] | None = None,
     ) -> None:
+        check_handler(on_error)
         check_executor(executor)
-        if clock is None:
-            clock = SystemClock()
-        elif isinstance(clock, type) or not all(
-            callable(getattr(clock, method, None)) for method in ("time_ns", "wall_ns", "wait")
-        ):
-            raise TypeError(f"clock must have time_ns, wall_ns and wait, {kind(clock)} has not")
-        if not isinstance(name, str):
-            raise TypeError(f"name must be a str, not {kind(name)}")
-        if not name:
-            raise ValueError("name must not be empty")
-        if on_error is not None and not callable(on_error):
-            raise TypeError(f"on_error must be callable, not {kind(on_error)}")
+        name = checked_name(name)
+        if clock is not None:
+            check_clock(clock)
         handler = None
         if on_error is not None:
 
             def handler(error: BaseException, timer: Timer) -> object:
-                return on_error(error, TimerHandle(core, timer))
+                return on_error(error, new_handle(core, timer))
 
-        core = self._core = Core(clock, name, handler)
+        core = self._core = Core(SystemClock() if clock is None else clock, name, handler)
         self._loop = Loop(core, executor)
         lifecycle.register(self)
 
@@ -144,16 +93,13 @@ class Engine:
     def call_later(
         self, delay: float, callback: Callable[..., object], *args: Any, key: Hashable = None
     ) -> TimerHandle:
-        """Call ``callback(*args)`` in `delay` seconds (finite and >= 0).
+        """Calls `callback(*args)` once, `delay` seconds (finite and >= 0) from now; 0: after all that is due already.
 
-        key: anything hashable; a timer of the engine that has the same key is cancelled. It belongs to the
-            timer until the callback starts. None: no key.
+        `key`: anything hashable, or None (default). The timer that holds the key is cancelled by this one, which
+        holds it until its callback starts.
 
-        Raises:
-            TypeError, ValueError: an argument is wrong; the message names it, and nothing has changed.
-            TimerLimitError: too many live timers.
-
-        O(log n).
+        Raises TypeError or ValueError naming the argument, TimerLimitError, and what the clock or the key raises.
+        O(1) on average, O(log n) at worst.
         """
         delay_in_ns = delay_ns(delay, "delay")
         check_callback(callback)
@@ -162,7 +108,10 @@ class Engine:
         return self._register(Timer(min(now + delay_in_ns, NEVER), callback, args, 0, key, key_hash))
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any, key: Hashable = None) -> TimerHandle:
-        """As `call_later`, at the time `when` of `time`, in seconds; one that is past is taken as now."""
+        """Calls `callback(*args)` once, at `when` (finite) in seconds of `time()`; a time in the past is taken as now.
+
+        `key`, errors and cost as with `call_later`.
+        """
         when_ns = instant_ns(when, "when")
         check_callback(callback)
         key_hash = hash_of(key)
@@ -177,21 +126,19 @@ class Engine:
         delay: float | None = None,
         key: Hashable = None,
     ) -> TimerHandle:
-        """Call ``callback(*args)`` every `interval` seconds (finite and > 0), first in `delay` seconds.
+        """Calls `callback(*args)` on a fixed grid: now + `delay` + k x `interval` seconds.
 
-        delay: finite and >= 0; None: one interval.
-        key: as in `call_later`; it belongs to the timer until that is cancelled.
+        `interval`: finite and > 0, taken as at least 1 ns.  `delay`: finite and >= 0; None (default): one interval.
+        `key`: as with `call_later`, but held until the timer is cancelled.
 
-        The slots are call time + delay + k * interval, whatever the callback or the machine do in between.
-        A timer never overlaps itself: a slot that comes due while it is queued or running is counted as
-        coalesced, not made up for. Of several slots that are due at once, before `start` for instance, only
-        the latest runs.
+        A timer never overlaps itself: slots that come due while it is queued or running are coalesced and counted.
+        What was missed otherwise, before the start for instance, collapses into one run of the latest slot.
 
-        Raises as `call_later`. O(log n) for the call, and for each slot.
+        Errors as with `call_later`; O(log n) for the call and for each slot.
         """
         period_ns = interval_ns(interval, "interval")
-        check_callback(callback)
         delay_in_ns = period_ns if delay is None else delay_ns(delay, "delay")
+        check_callback(callback)
         key_hash = hash_of(key)
         now = self._core.now()
         return self._register(Timer(min(now + delay_in_ns, NEVER), callback, args, period_ns, key, key_hash))
@@ -202,26 +149,26 @@ class Engine:
         callback: Callable[..., object],
         args: Iterable[tuple[Any, ...]] | None = None,
     ) -> int:
-        """Call `callback` once for each of `delays`, in as many seconds from now; returns how many they are.
+        """Calls `callback(*args[i])` once, `delays[i]` seconds from now, for each i; returns how many there are.
 
-        delays: an array of floats, or any iterable of numbers, each finite and >= 0.
-        args: the arguments of each call, a tuple for each delay; None: no arguments.
+        `delays`: a buffer of float64 (array, NumPy) of one dimension, or any iterable of numbers, each finite and
+        >= 0. `args`: an iterable of as many tuples; None (default): no arguments.
 
-        All or nothing: with an error nothing is registered. Raises as `call_later`, naming the element, and
-        ValueError if `args` and `delays` differ in length. O(k log n), without handles.
+        All or nothing, without handles and keys.  Errors as with `call_later`, naming the element, as in
+        `delays[3]`; ValueError if `delays` and `args` differ in length.  O(1) a timer on average.
         """
         check_callback(callback)
-        if isinstance(delays, (str, bytes, bytearray)):
-            raise TypeError(f"delays must be numbers of seconds, not {kind(delays)}")
-        delays_in_ns = [delay_ns(delay, f"delays[{i}]") for i, delay in enumerate(items(delays, "delays"))]
-        tuples: list[tuple[Any, ...]] = [()] * len(delays_in_ns)
+        seconds = items(delays, "delays", "a buffer of float64 or an iterable of numbers")
+        delays_in_ns = [delay_ns(delay, f"delays[{i}]") for i, delay in enumerate(seconds)]
+        count = len(delays_in_ns)
+        tuples: list[tuple[Any, ...]] = [()] * count
         if args is not None:
-            tuples = list(items(args, "args"))
+            tuples = items(args, "args", "an iterable of tuples")
+            if len(tuples) != count:
+                raise ValueError(f"args must hold one tuple for each delay: {count}, got {len(tuples)}")
             for i, arguments in enumerate(tuples):
                 if not isinstance(arguments, tuple):
-                    raise TypeError(f"args[{i}] must be a tuple, not {kind(arguments)}")
-            if len(tuples) != len(delays_in_ns):
-                raise ValueError(f"args must be as many as delays, got {len(tuples)} for {len(delays_in_ns)} delays")
+                    raise TypeError(f"args[{i}] must be a tuple, got {kind(arguments)}")
         now = self._core.now()
         timers = [
             Timer(min(now + delay_in_ns, NEVER), callback, arguments)
@@ -231,10 +178,9 @@ class Engine:
         return len(timers)
 
     def cancel_key(self, key: Hashable) -> bool:
-        """`TimerHandle.cancel` of the timer that has `key`; False if there is none. O(1) amortised.
+        """Cancels the timer that holds `key`, as `TimerHandle.cancel` does; False if none does.
 
-        Raises:
-            TypeError: `key` is not hashable.
+        Raises TypeError for a key that is not hashable.  O(1) amortised.
         """
         key_hash = hash_of(key)
         if key is None:
@@ -248,54 +194,54 @@ class Engine:
             # It ended while keys were compared; the key may have gone to another timer.
 
     def _register(self, timer: Timer) -> TimerHandle:
-        handle = TimerHandle(self._core, timer)
+        handle = new_handle(self._core, timer)
         self._core.register(timer)
         return handle
 
     # -- life -------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to run what is due, on a daemon thread; nothing happens if the engine runs already.
+        """Starts the loop on a daemon thread of its own; nothing if it runs already.
 
-        After a `stop` that has not ended because of a callback that still runs on the loop's thread, the old
-        loop goes on when that returns, and a warning is logged: there are never two.
+        After a `stop` that a running callback has outlived, the old loop goes on, with a warning: there are never
+        two.
 
-        Raises:
-            RuntimeError: the executor was made before a fork; or the interpreter is ending.
+        Raises RuntimeError if the executor was made before a fork, if there can be no new thread, or while the
+        interpreter ends; then the engine is stopped, as it is if a signal handler raises meanwhile.
         """
         self._loop.start(self)
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Start nothing any more, and wait for the callbacks in progress, at most `timeout` seconds.
+        """Stops the engine: no callback starts any more, what is queued keeps its place for the next start.
 
-        Returns whether nothing is left running. What was due and had not started keeps its place, and
-        `start` goes on with it. From inside a callback, or on the thread of `run`, it does not wait; the
-        caller's own callback does not count. In a signal handler it takes no lock and is always safe.
+        Waits at most `timeout` seconds (finite and >= 0; None, the default: without limit) for callbacks that run,
+        and returns whether none is left.  Inside a callback, or in a signal handler on the thread of `run()`, it
+        signals and returns; the caller's own callback does not count.
 
-        timeout: finite and >= 0; None: without limit.
+        Raises TypeError or ValueError for a bad `timeout`, with nothing stopped.
         """
         return self._loop.stop(self, timeout_s(timeout))
 
     def run(self) -> None:
-        """Be the loop, on this thread, until `stop` is called.
+        """Runs the loop on this thread until `stop()`; without an executor callbacks run here too.
 
-        Without an executor callbacks run on this thread as well. Ctrl-C ends it at once, also inside a
-        callback, if this is the main thread.
+        On the main thread Ctrl-C ends it at once; without an executor a KeyboardInterrupt that leaves a callback or
+        `on_error` does.
 
-        Raises:
-            RuntimeError: the engine is not stopped, its clock is a driving one, or as `start`.
-            Exception: what the clock or the executor raised, if the engine could not go on because of it.
+        Raises RuntimeError if the engine is running, if a `ManualClock` drives it, and as `start` does; and what
+        ended the loop, if the clock or the executor failed.  Afterwards the engine is stopped, and nothing that
+        waits is lost.
         """
-        self._loop.run()
+        self._loop.run(self)
 
     def wait_idle(self, timeout: float | None = None) -> bool:
-        """Wait until nothing is due, queued or running; timers of the future do not count.
+        """Waits until nothing is due, queued or running: True, or False after `timeout` seconds.
 
-        Returns whether that came about within `timeout` seconds (finite and >= 0; None: without limit). On a
-        driving clock it answers at once.
+        `timeout`: finite and >= 0; None (default): without limit.  Future timers do not count.  On a `ManualClock`
+        it answers at once.
 
-        Raises:
-            RuntimeError: inside a callback of this engine.
+        Raises RuntimeError on a thread of the engine, inside a callback for instance; TypeError or ValueError for a
+        bad `timeout`.
         """
         return self._loop.wait_idle(timeout_s(timeout))
 
@@ -313,18 +259,38 @@ class Engine:
 
     # -- views ------------------------------------------------------------------------------------------
 
+    @property
+    def name(self) -> str:
+        """The name in logs and of threads: a str that is not empty, else TypeError or ValueError.
+
+        May be set at any time; threads have the name of the time of the start.
+        """
+        return self._core.name
+
+    @name.setter
+    def name(self, value: str) -> None:
+        self._core.name = checked_name(value)
+
+    @name.deleter
+    def name(self) -> None:
+        raise AttributeError("name cannot be deleted")
+
+    def __reduce__(self) -> NoReturn:
+        # Also what `copy` asks: a copy would be a second owner of one loop.
+        raise TypeError(f"cannot pickle {type(self).__name__!r} object")
+
     def time(self) -> float:
-        """The engine's clock, in monotonic seconds."""
+        """Seconds of the engine's clock: monotonic, of no particular origin."""
         return self._core.now() / 1e9
 
     @property
     def running(self) -> bool:
-        """Whether the engine is started and not stopped."""
+        """Whether the engine is started and not stopped.  O(1)."""
         session = self._core.session
         return session is not None and not session.stopping
 
     def __len__(self) -> int:
-        """Timers that may still start; a periodic one counts once."""
+        """Timers that may still start, each periodic one once.  O(1)."""
         return self._core.table.live
 
     def __bool__(self) -> bool:
@@ -332,13 +298,13 @@ class Engine:
         return True
 
     def next_deadline(self) -> float | None:
-        """When the earliest timer is due, in `time` seconds; None if there is none. Amortised O(log n)."""
+        """When the earliest timer is due, in seconds of `time()`; None if none ever is.  O(log n) amortised."""
         with self._core.lock:
             due_ns = self._core.table.first_due_ns()
         return None if due_ns is None else due_ns / 1e9
 
     def stats(self) -> EngineStats:
-        """A snapshot of the counters. O(1)."""
+        """An `EngineStats` of one instant: counts since the engine was made, lateness in seconds.  O(1)."""
         return self._core.stats()
 
     def __repr__(self) -> str:

@@ -10,8 +10,6 @@ from _thread import get_ident
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pysched import lifecycle
-
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -81,10 +79,7 @@ class Pool:
         submitted = 0
         try:
             while submitted < wanted:
-                if self._session.on_main_thread:
-                    lifecycle.shielded(self._submit)
-                else:
-                    self._submit()
+                self._submit()
                 submitted += 1
         except BaseException:
             with core.lock:
@@ -150,10 +145,7 @@ class OneByOne:
         run = self._core.start_due(self._session, now_ns, 0)
         if run is None:
             return False
-        if self._session.on_main_thread:
-            lifecycle.shielded(partial(self._submit, run))
-        else:
-            self._submit(run)
+        self._submit(run)
         return True
 
     def close(self) -> None:

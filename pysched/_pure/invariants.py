@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pysched._pure.table import STALE_LIMIT
+from pysched._pure.deadlines import STALE_LIMIT
 from pysched.clock import NEVER
 
 if TYPE_CHECKING:

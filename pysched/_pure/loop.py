@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from _thread import RLock
+from _thread import RLock, get_ident
 from typing import TYPE_CHECKING, Any
 
 from pysched import lifecycle
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from pysched.clock import Driven
 
 __all__ = ["Loop"]
+
+LEAVE_S = 5
+"""How long an interrupted `run` waits for its loop, which leaves at once."""
 
 
 class Loop:
@@ -46,93 +49,117 @@ class Loop:
     def start(self, engine: Driven) -> None:
         """Begin a session, whose thread (or driving clock) keeps `engine` alive; or take a stop back."""
         self._check_startable()
-        # An insider: a signal handler that stops the engine meanwhile must not wait for this thread.
-        entered = self._core.enter()
+        # An insider: a signal handler that stops the engine meanwhile must not wait for this thread. Without
+        # `enter` and `leave`, in which a handler that raises could leave it one for ever.
+        thread, insiders = get_ident(), self._core.insiders
+        outside = thread not in insiders
         try:
+            insiders.add(thread)
             self._start(engine)
         finally:
-            self._core.leave(entered)
+            if outside:
+                insiders.discard(thread)
 
     def _start(self, engine: Driven) -> None:
-        started_ns = self._core.now()
-        session = self._begin(started_ns)
-        if session is None:
-            return
+        session = Session(self._core.now())
         hand_off: HandOff | None = None
         try:
+            if not self._begin(session):
+                return
             if self._driver is not None:
                 self._driver.attach(self._age, engine)
                 return
             hand_off = self._make_hand_off(session)
-            thread = threading.Thread(
-                target=self._serve,
-                args=(engine, session, hand_off),
-                name=self._core.name + self.thread_suffix,
-                daemon=True,
-            )
-            self._thread = thread
-            thread.start()
-        except BaseException:
-            self._close(session, hand_off, forced=True)
+            self._start_thread(engine, session, hand_off)
+        except BaseException:  # a signal handler's, too: from the first line of the session on
+            if self._driver is not None:
+                self._driver.detach(engine)
+            self._shut(session, hand_off)
             raise
 
-    def run(self) -> None:
-        """Be the loop, on this thread."""
+    def run(self, engine: Driven) -> None:
+        """Be the loop, on this thread, or wait for its end."""
         if self._driver is not None:
-            raise RuntimeError("run() waits, but this engine's clock moves by advance()")
+            raise RuntimeError(f"{self._core.name}: its clock runs it; there is nothing for run() to wait for")
         self._check_startable()
-        entered = self._core.enter()
+        thread, insiders = get_ident(), self._core.insiders
+        outside = thread not in insiders
         try:
-            self._run()
+            insiders.add(thread)
+            self._run(engine)
         finally:
-            self._core.leave(entered)
+            if outside:
+                insiders.discard(thread)
 
-    def _run(self) -> None:
+    def _run(self, engine: Driven) -> None:
         core = self._core
-        session = self._begin(core.now(), resume=False)
-        if session is None:
-            raise RuntimeError("run() needs a stopped engine")
+        session = Session(core.now())
+        on_main_thread = threading.current_thread() is threading.main_thread()
         hand_off: HandOff | None = None
         try:
-            session.on_main_thread = threading.current_thread() is threading.main_thread()
-            session.interruptible = session.on_main_thread and self._executor is None
+            if not self._begin(session, resume=False):
+                raise RuntimeError(f"{core.name} is running already")
             hand_off = self._make_hand_off(session)
-            self._loop(session, hand_off)
-        except Exception as failure:
-            self._shut(session, hand_off)
-            self._log_failure(failure)
-            raise
+            if on_main_thread and self._executor is not None:
+                self._run_beside(engine, session, hand_off)
+                return
+            session.interruptible = on_main_thread
+            self._serve(session, hand_off)
         finally:
             self._shut(session, hand_off)
+
+    def _run_beside(self, engine: Driven, session: Session, hand_off: HandOff) -> None:
+        """`run` with an executor on the main thread: the loop has a thread of its own, whose end this one awaits.
+
+        Were it here, a signal handler that raises, Ctrl-C's for one, could interrupt the executor's Python code
+        between the instructions that take and free a lock, and then that lock would never be free again.
+        Nobody sees the difference: callbacks do not run here in any case.
+        """
+        waiters = self._core.waiters
+        session.awaited = True
+        try:
+            self._start_thread(engine, session, hand_off)
+            waiters.wait_for(lambda: session.closed, None)
+        except BaseException:
+            session.stop()
+            if self._thread is not None and self._thread.is_alive():
+                waiters.wait_for(lambda: session.closed, LEAVE_S)
+            raise
+        if session.failure is not None:
+            failure, session.failure = session.failure, None
+            raise failure
+
+    def _start_thread(self, engine: Driven, session: Session, hand_off: HandOff) -> None:
+        name = self._core.name + self.thread_suffix
+        thread = threading.Thread(target=self._serve_alone, args=(engine, session, hand_off), name=name, daemon=True)
+        self._thread = thread
+        thread.start()
 
     def _check_startable(self) -> None:
         if self._executor_lost:
-            raise RuntimeError("the executor was made before the fork, and its threads stayed in the parent")
+            raise RuntimeError("the executor was made before a fork and has no threads here: make a new engine")
         if self._driver is None:
             lifecycle.arm()
             if lifecycle.exiting():
                 raise RuntimeError("an engine cannot be started while the interpreter ends")
 
-    def _begin(self, started_ns: int, resume: bool = True) -> Session | None:
-        """A new session, if there is none; else None. `resume`: take a stop back that is under way."""
+    def _begin(self, session: Session, resume: bool = True) -> bool:
+        """Begin `session`, if there is no other; whether it was. `resume`: take a stop back that is under way."""
         core = self._core
-        session = Session(started_ns)
         with core.lock:
             current = core.session
             if current is None:
                 core.session = session
-                return session
+                return True
             resumed = resume and current.stopping and current.failure is None
             if resumed:
                 current.stopping = False
         if resumed:
             current.wake.set()
             core.waiters.notify()
-            logger().warning(
-                "%s: start() before stop() was through: the old loop goes on when its callback returns",
-                core.name,
-            )
-        return None
+            if core.table.runs:
+                logger().warning("%s: a callback from before the stop still runs; its loop goes on", core.name)
+        return False
 
     def _make_hand_off(self, session: Session) -> HandOff:
         core, executor = self._core, self._executor
@@ -150,16 +177,27 @@ class Loop:
 
     # -- the loop ---------------------------------------------------------------------------------------
 
-    def _serve(self, engine: Driven, session: Session, hand_off: HandOff) -> None:  # noqa: ARG002
-        """The loop's thread; its frame keeps the engine alive."""
+    def _serve_alone(self, engine: Driven, session: Session, hand_off: HandOff) -> None:  # noqa: ARG002
+        """The loop's own thread; its frame keeps the engine alive. What ends the loop is for `run` to raise."""
         entered = self._core.enter()
+        try:
+            self._serve(session, hand_off)
+        except BaseException as failure:
+            if session.awaited:
+                session.failure = failure
+        finally:
+            self._close(session, hand_off, forced=True)
+            self._core.leave(entered)
+
+    def _serve(self, session: Session, hand_off: HandOff) -> None:
+        """Be the loop. What ends it is logged and raised, but for what `run` ends with because somebody wanted it."""
         try:
             self._loop(session, hand_off)
         except BaseException as failure:
-            self._close(session, hand_off, forced=True)
-            self._log_failure(failure)
-        finally:
-            self._core.leave(entered)
+            wanted = session.interruptible and isinstance(failure, (KeyboardInterrupt, SystemExit))
+            if not wanted and not lifecycle.exiting():
+                log_error(f"{self._core.name}: the loop has ended", failure)
+            raise
 
     def _loop(self, session: Session, hand_off: HandOff) -> None:
         """Until the session is closed. Raises what the clock or the executor raises."""
@@ -209,25 +247,23 @@ class Loop:
                 core.session = None
         if hand_off is not None and not session.closed:
             hand_off.close()
+        session.wake.set()  # if this is not the loop's own thread: a loop that sleeps has to leave
         session.closed = True
         core.waiters.notify()
         return True
 
     def _shut(self, session: Session, hand_off: HandOff | None) -> None:
-        """End the session of ``run``, however often Ctrl-C comes meanwhile."""
-        interrupted = False
+        """End a session on the thread that made it, however often a signal handler raises meanwhile."""
+        interruption: BaseException | None = None
         while not session.closed:
             try:
                 self._close(session, hand_off, forced=True)
-            except KeyboardInterrupt:  # noqa: PERF203
-                interrupted = True
-        self._core.end_interrupted()
-        if interrupted:
-            raise KeyboardInterrupt
-
-    def _log_failure(self, failure: BaseException) -> None:
-        if not lifecycle.exiting():
-            log_error(f"{self._core.name}: the engine has stopped, because it cannot go on", failure)
+            except BaseException as error:  # noqa: PERF203
+                interruption = error
+        if session.interruptible:
+            self._core.end_interrupted()
+        if interruption is not None:
+            raise interruption
 
     # -- stop and wait ----------------------------------------------------------------------------------
 
@@ -261,7 +297,7 @@ class Loop:
     def wait_idle(self, timeout_s: float | None) -> bool:
         core = self._core
         if core.must_not_wait():
-            raise RuntimeError("wait_idle() inside a callback of the engine would wait for itself")
+            raise RuntimeError("wait_idle on a thread of the engine would wait for itself")
         if self._driver is not None:
             return core.is_idle()
         return core.waiters.wait_for(core.is_idle, timeout_s)

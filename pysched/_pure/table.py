@@ -1,4 +1,4 @@
-"""The table of an engine's timers: heap, ready queue, keys, runs in progress.
+"""The table of an engine's timers: heap (`deadlines`), ready queue, keys, runs in progress.
 
 Ground rules. One table belongs to one engine, whose lock guards it; all methods want it held, except
 where they say otherwise. Under that lock no foreign code is called and no reference of a user's released.
@@ -16,52 +16,38 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict, deque
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heappop, heappush, heapreplace
 from typing import TYPE_CHECKING
 
+from pysched._pure.deadlines import Deadlines
 from pysched._pure.grid import slots_between, slots_by
 from pysched._pure.keys import NO_TIMERS, KeyTable
 from pysched._pure.timers import Run, Timer
 from pysched.clock import NEVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from pysched._pure.deadlines import Entry
     from pysched._pure.keys import Bucket
     from pysched._pure.timers import Taken
 
-    Entry = tuple[int, int, Timer]  # due_ns, order, timer
-
-__all__ = ["STALE_LIMIT", "TimerTable"]
-
-STALE_LIMIT = 1024
-"""The heap is rebuilt as soon as its stale entries outnumber the live timers and these."""
+__all__ = ["TimerTable"]
 
 NOBODY = Timer(0, print, ())  # stands for the timer that is replaced where none is
 NOBODY.live = False
 
 
-class TimerTable:
+class TimerTable(Deadlines):
     """Every live timer of an engine, in order of (due, submission).
 
     Registering, promoting and re-arming cost O(log n), cancelling O(1) amortised.
-
-    An entry of the heap is live if its timer is armed with its order, else it is stale, and dropped when it
-    comes to the root or at a rebuild. A new entry is pushed before its timer is armed, since that may fail;
-    `_edition`, which changes with each change of the heap, then tells whether it is still there.
     """
 
     __slots__ = (
-        "_edition",
-        "_heap",
-        "_orders",
-        "armed",
         "cancelled",
         "coalesced",
         "dropped",
         "errors",
         "keys",
-        "live",
         "ready",
         "runs",
         "scheduled",
@@ -69,8 +55,7 @@ class TimerTable:
     )
 
     def __init__(self) -> None:
-        self.live = 0
-        self.armed = 0
+        super().__init__()
         self.scheduled = 0
         self.started = 0
         self.cancelled = 0
@@ -79,9 +64,6 @@ class TimerTable:
         self.dropped = 0
         self.ready: OrderedDict[int, Timer] = OrderedDict()  # order of the run -> its timer
         self.runs: dict[int, Run] = {}  # order of the run -> a callback in progress
-        self._heap: list[Entry] = []
-        self._edition = 0
-        self._orders = itertools.count()
         self.keys = KeyTable()
 
     # -- registration and cancellation ------------------------------------------------------------------
@@ -98,15 +80,6 @@ class TimerTable:
                 self.live = live
                 self.armed = armed
                 timer.armed = True
-
-    def _push(self, timer: Timer) -> int:
-        """Put an entry of a timer that is not armed into the heap; returns the edition that has it."""
-        timer.order = next(self._orders)
-        entry = (timer.due_ns, timer.order, timer)
-        edition = self._edition + 1
-        self._edition = edition
-        heappush(self._heap, entry)
-        return edition
 
     def add_many(self, timers: list[Timer]) -> None:
         """Register timers without keys, all or none of them. O(k log n)."""
@@ -191,19 +164,6 @@ class TimerTable:
         return False
 
     # -- the way of a run: head of the heap -> ready queue -> started -> ended --------------------------
-
-    def head(self) -> Entry | None:
-        """The entry of the earliest live timer, which is the root then. Amortised O(log n)."""
-        while self._heap:
-            entry = self._heap[0]
-            timer = entry[2]
-            if timer.armed and timer.order == entry[1]:
-                return entry
-            if self._heap and self._heap[0] is entry:
-                # straight:
-                self._edition += 1
-                heappop(self._heap)
-        return None
 
     def promote(self, now_ns: int) -> bool:
         """Queue the earliest run that is due at or before `now_ns`; False if none is.
@@ -417,10 +377,6 @@ class TimerTable:
 
     # -- views and helpers ------------------------------------------------------------------------------
 
-    def armed_timers(self) -> Iterator[Timer]:
-        """The timers of the live heap entries, in no order."""
-        return (timer for _, order, timer in self._heap if timer.armed and timer.order == order)
-
     def first_due_ns(self) -> int | None:
         """When the earliest run is or was due, queued ones included; None if none ever is."""
         head = self.head()
@@ -437,17 +393,3 @@ class TimerTable:
             return next(iter(self.ready.values()))
         except (StopIteration, RuntimeError, KeyError):
             return None
-
-    def _bound_stale(self) -> None:
-        """Drop the stale entries, O(n), if they outnumber the live timers and `STALE_LIMIT`."""
-        try:
-            while len(self._heap) - self.armed > self.live + STALE_LIMIT:
-                edition = self._edition
-                heap = [entry for entry in self._heap if entry[2].armed and entry[2].order == entry[1]]
-                heapify(heap)
-                if self._edition == edition:
-                    # straight:
-                    self._edition = edition + 1
-                    self._heap = heap
-        except MemoryError:
-            pass  # the next one who comes by will do it
