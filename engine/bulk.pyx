@@ -2,7 +2,7 @@
 
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 from libc.math cimport isfinite
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
@@ -109,6 +109,7 @@ cdef object add_many(Dispatcher self, object delays, object callback, object arg
     cdef int failure
     cdef int64_t now
     cdef bint wake
+    cdef uint32_t forks = core.forks
     if not callable(callback):
         raise TypeError(f"callback must be callable, got {type(callback).__name__}")
     if isinstance(delays, (str, bytes, bytearray)):
@@ -135,7 +136,11 @@ cdef object add_many(Dispatcher self, object delays, object callback, object arg
         end = min(i + BATCH, times.count)
         wake = False
         lock(&core.mutex)
-        core.reserved -= end - i
+        if core.forks == forks:
+            core.reserved -= end - i
+        elif core_reserve(core, end - i, 0):
+            unlock(&core.mutex)
+            raise MemoryError            # in a child that was forked meanwhile, whose core knows of no promise
         while i < end:
             if arguments is not None:
                 entry_call(&entry, callback, <tuple>arguments[i])

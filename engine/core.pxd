@@ -94,6 +94,7 @@ cdef struct Entry:                   # what a new timer is made of; all referenc
 cdef struct Run:                     # a callback taken from the core, from its start to its end
     References references            # owned by the run
     int64_t due
+    int64_t late                     # how much later than `due` and `Core.start_ns` it started
     uint32_t slot
     uint32_t generation
     uint32_t key                     # of a command: the entry that is marked as running
@@ -102,10 +103,18 @@ cdef struct Run:                     # a callback taken from the core, from its 
     bint periodic
     bint failed
 
-cdef struct Runner:                  # a thread inside a loop, a drain or ManualClock.advance, on that thread's stack
+cdef struct Runner:                  # a thread inside a loop, a drain or ManualClock.advance
     unsigned long thread
     bint calling                     # inside a callback
     Runner *next
+
+cdef struct Permit:                  # a binary semaphore, see waiters.pxd
+    void *lock                       # of Python; taken unless a permit was given
+    bint given
+
+cdef struct Waiter:                  # a thread in wait_idle or stop
+    Permit permit
+    Waiter *next
 
 cdef struct Core:
     Mutex mutex
@@ -157,8 +166,8 @@ cdef struct Core:
     uint32_t parked                  # drains that wait and were not summoned
     uint32_t summons                 # sent to parked drains that have not woken yet
     Condition condition              # on which they wait, with `mutex`
-    uint32_t waiting                 # threads in wait_idle or stop
-    PyObject *waiters                # borrowed from `_Core`; NULL once that is gone
+    Waker left                       # wakes a run() that waits beside its loop
+    Waiter *waiters
     Runner *runners
 
 

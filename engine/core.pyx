@@ -47,6 +47,7 @@ cdef Core *core_new() noexcept nogil:
     slab_init(&core.records, sizeof(Record), <uint32_t><size_t>&record.waiting)
     keys_init(&core.keys)
     waker_init(&core.waker)
+    waker_init(&core.left)
     core.references = 1
     lock(&registry_mutex)
     core.next = registry_head
@@ -75,6 +76,7 @@ cdef void core_release(Core *core) noexcept nogil:
         core.next.previous = core.previous
     unlock(&registry_mutex)
     waker_close(&core.waker)
+    waker_close(&core.left)
     heap_free(&core.heap)
     slab_free(&core.slots)
     slab_free(&core.records)

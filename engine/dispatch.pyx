@@ -20,14 +20,15 @@ from .core cimport (
     saturating_add,
     time_left,
 )
-from .dispatcher cimport now_of, raise_failure, run_inline, runner_enter, runner_leave, runs_here
+from .dispatcher cimport now_of, raise_failure, run_inline, runner_enter, runner_leave, runner_new, runs_here
 from .drains cimport core_set_phase, drains_summon, drains_wanted
 from .executors cimport hand_over, open_pool
 from .lateness cimport histogram_summary
-from .platform cimport LONGEST_WAIT, NEVER, lock, monotonic_ns, sleep_slack, unlock, waker_open, waker_wait
+from .platform cimport LONGEST_WAIT, NEVER, lock, monotonic_ns, sleep_slack, unlock, waker_open, waker_wait, waker_wake
 from .runs cimport core_collect_due, core_put_back
 from .signals cimport SignalPipe
-from .timers cimport core_notify, core_prune
+from .timers cimport core_prune
+from .waiters cimport core_notify, core_wait_for
 
 import threading
 from _thread import TIMEOUT_MAX
@@ -70,6 +71,7 @@ cdef void leave_loop(Core *core) noexcept nogil:
     core_put_back(core)
     core.looping = False
     core_set_phase(core, STOPPED)
+    waker_wake(&core.left)
 
 
 cdef bint is_over(Core *core, uint32_t epoch) noexcept nogil:
@@ -103,7 +105,7 @@ cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd) noexcept n
         if has_work(core, now):
             unlock(&core.mutex)
             return WORK
-        if collected and core.waiting:
+        if collected and core.waiters != NULL:
             unlock(&core.mutex)          # what was due was coalesced: that may be what somebody waits for
             return LOOK
         until = sleep_until(core, now)
@@ -202,11 +204,11 @@ cdef int abort(Dispatcher self, object pool, uint32_t epoch) except -1:
 cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) except -1:
     """Everything that the thread of a loop does, from its first line to its last."""
     cdef Core *core = self.c
-    cdef Runner runner
+    cdef Runner *runner = runner_new()
     cdef long slack = sleep_slack(1)
     core_hold(core)
     lock(&core.mutex)
-    runner_enter(core, &runner)
+    runner_enter(core, runner)
     unlock(&core.mutex)
     try:
         run_loop(self, pool, epoch, signals)
@@ -220,7 +222,7 @@ cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) 
     finally:
         sleep_slack(slack)
         lock(&core.mutex)
-        runner_leave(core, &runner)
+        runner_leave(core, runner)
         unlock(&core.mutex)
         core_release(core)
     # Here the phase is STOPPED, and another thread may have started the engine anew already.
@@ -253,8 +255,10 @@ cdef int begin(Dispatcher self, bint resume) except -1:
     cdef Core *core = self.c
     cdef int result = 1
     cdef int64_t now = now_of(self)
-    if lifecycle.exiting() and not self.driven:
-        raise RuntimeError("an engine cannot be started while the interpreter ends")
+    if not self.driven:
+        lifecycle.arm()                  # where it may turn out that the exit has begun
+        if lifecycle.exiting():
+            raise RuntimeError("an engine cannot be started while the interpreter ends")
     cdef bint opened = True
     lock(&core.mutex)
     if core.phase == STARTED or (core.phase == STOPPING and not resume):
@@ -291,15 +295,15 @@ cdef int run(Dispatcher self) except -1:
 cdef int listed(Dispatcher self, int (*action)(Dispatcher) except -1) except -1:
     """Does `action` as a thread of the engine: a signal handler that stops it meanwhile must not wait for it."""
     cdef Core *core = self.c
-    cdef Runner runner
+    cdef Runner *runner = runner_new()
     lock(&core.mutex)
-    runner_enter(core, &runner)
+    runner_enter(core, runner)
     unlock(&core.mutex)
     try:
         return action(self)
     finally:
         lock(&core.mutex)
-        runner_leave(core, &runner)
+        runner_leave(core, runner)
         unlock(&core.mutex)
 
 
@@ -319,7 +323,6 @@ cdef int launch(Dispatcher self) except -1:
         if self.driven:
             self.clock.attach(self.age, self)
             return 0
-        lifecycle.arm()
         pool = open_pool(self)
     except BaseException:
         abort(self, pool, core.epoch)
@@ -336,15 +339,14 @@ cdef int run_here(Dispatcher self) except -1:
         raise RuntimeError(f"{self.name} is running already")
     pool = None
     try:
-        lifecycle.arm()
         pool = open_pool(self)
-        if on_main_thread and pool is None:
+        if on_main_thread:
             signals = SignalPipe()
     except BaseException:
         abort(self, pool, self.c.epoch)
         raise
     if on_main_thread and pool is not None:
-        return run_beside(self, pool, self.c.epoch)
+        return run_beside(self, pool, self.c.epoch, signals)
     try:
         loop(self, pool, self.c.epoch, signals)
     finally:
@@ -353,22 +355,31 @@ cdef int run_here(Dispatcher self) except -1:
     return 0
 
 
-cdef int run_beside(Dispatcher self, object pool, uint32_t epoch) except -1:
+cdef int run_beside(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) except -1:
     """`run()` with an executor on the main thread: the loop has a thread of its own, and this one waits for its end.
 
     Were it here, a Ctrl-C inside the executor's Python code could leave one of its locks taken for ever.  Nobody sees
     the difference: callbacks do not run here in any case.
     """
+    cdef Core *core = self.c
     self.awaited = True
     try:
+        if waker_open(&core.left):
+            raise OSError("no descriptor for the wake-up of run()")
         start_thread(self, pool, epoch)
-        wait_for(self, lambda: has_left(self, epoch), None)
+        thread = self.thread
+        while not has_left(self, epoch):
+            with nogil:
+                waker_wait(&core.left, signals.reading, NEVER)
+            signals.look()
+        thread.join()                    # it has left, and is about to tell what ended it
     except BaseException:
         request_stop(self, epoch)
-        wait_for(self, lambda: has_left(self, epoch), LEAVE_S)
+        core_wait_for(self.c, lambda: has_left(self, epoch), LEAVE_S)
         raise
     finally:
         self.awaited = False
+        signals.close()
     if self.failure is not None:
         raise_failure(self)
     return 0
@@ -394,11 +405,13 @@ cdef int request_stop(Dispatcher self, uint32_t epoch) except -1:
 
 cdef int start_thread(Dispatcher self, object pool, uint32_t epoch) except -1:
     """Gives the loop a daemon thread.  If that fails, or Ctrl-C comes meanwhile, the core is or will be stopped."""
-    thread = threading.Thread(target=_loop_thread, args=(self, pool, epoch), name=self.loop_name(), daemon=True)
+    thread = None
     try:
+        # Inside, since a signal handler may raise in any line of Python.
+        thread = threading.Thread(target=_loop_thread, args=(self, pool, epoch), name=self.loop_name(), daemon=True)
         thread.start()
     except BaseException:
-        if thread.is_alive():            # Ctrl-C came while this thread waited for the new one's first words
+        if thread is not None and thread.is_alive():  # while this thread waited for its first words
             request_stop(self, epoch)
         else:
             abort(self, pool, epoch)
@@ -418,8 +431,7 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
     cdef object deadline = None if timeout is None else monotonic() + timeout
     thread = self.thread
     lock(&core.mutex)
-    # When the interpreter ends, the threads of daemon loops are gone, with the runners on their stacks: nothing to
-    # wait for.
+    # When the interpreter ends, the threads of daemon loops are gone: nothing to wait for.
     inside = is_finalizing() or runs_here(core, &own)
     if core.phase == STARTED:
         core_set_phase(core, STOPPING if core.looping else STOPPED)
@@ -431,27 +443,12 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
         self.clock.detach(self)
     if inside:
         return idle
-    if not wait_for(self, lambda: has_ended(self), timeout) or core.phase != STOPPED:
+    if not core_wait_for(self.c, lambda: has_ended(self), timeout) or core.phase != STOPPED:
         return False
     if thread is not None and thread is not threading.current_thread():
         # Its last lines: no thread of ours is seen after a stop.
         thread.join(None if deadline is None else min(max(deadline - monotonic(), 0), TIMEOUT_MAX))
     return True
-
-
-cdef bint wait_for(Dispatcher self, object predicate, object timeout) except -1:
-    """Waits until `predicate()`, which a `core_notify` makes this thread look at again."""
-    cdef Core *core = self.c
-    cdef uint32_t forks = core.forks
-    lock(&core.mutex)
-    core.waiting += 1
-    unlock(&core.mutex)
-    try:
-        return self.core.waiters.wait_for(predicate, timeout)
-    finally:
-        lock(&core.mutex)
-        core.waiting -= core.forks == forks
-        unlock(&core.mutex)
 
 
 cdef bint has_ended(Dispatcher self) noexcept:
@@ -467,14 +464,16 @@ cdef bint wait_idle(Dispatcher self, object timeout) except -1:
     """Waits until nothing is due, queued or running; whether that came about."""
     cdef size_t own
     cdef bint inside
+    if is_finalizing():                  # threads of daemon loops are gone: what is queued stays so
+        return is_idle(self)
     lock(&self.c.mutex)
     inside = runs_here(self.c, &own)
     unlock(&self.c.mutex)
     if inside:
         raise RuntimeError("wait_idle on a thread of the engine would wait for itself")
-    if self.driven or is_finalizing():
+    if self.driven:
         return is_idle(self)
-    return wait_for(self, lambda: is_idle(self), timeout)
+    return core_wait_for(self.c, lambda: is_idle(self), timeout)
 
 
 cdef bint is_idle(Dispatcher self) except -1:

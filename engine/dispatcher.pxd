@@ -6,6 +6,7 @@ from libc.stdint cimport int64_t, uint32_t
 from .core cimport Core, Run, Runner
 from .owner cimport _Core
 from .platform cimport monotonic_ns
+from .waiters cimport WakeEvent
 
 
 cdef class Dispatcher:
@@ -14,7 +15,7 @@ cdef class Dispatcher:
     cdef object __weakref__
     cdef str _name                   # the attribute `name`
     cdef object clock                # None: the system's, read in C
-    cdef object event                # wakes a loop that waits through a user's clock
+    cdef WakeEvent event             # wakes a loop that waits through a user's clock
     cdef bint driven                 # by a DrivingClock: no loop, no thread
     cdef long age
     cdef object executor             # the user's, or None
@@ -37,6 +38,7 @@ cdef class Dispatcher:
 
 
 cdef bint runs_here(Core *core, size_t *own) noexcept nogil
+cdef Runner *runner_new() except NULL
 cdef void runner_enter(Core *core, Runner *runner) noexcept nogil
 cdef void runner_leave(Core *core, Runner *runner) noexcept nogil
 cdef int raise_failure(Dispatcher self) except -1

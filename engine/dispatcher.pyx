@@ -7,10 +7,10 @@ Ground rules
 """
 
 cimport cython
-from cpython.exc cimport PyErr_SetInterrupt
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport int64_t, uint32_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from .core cimport ARGUMENT_TUPLE, NO_REPEAT, STARTED, STOPPED, STOPPING, Core, References, Run, Runner, drop
@@ -19,12 +19,13 @@ from .interpreter cimport call, call_tuple, take_exception, this_thread
 from .owner cimport _Core
 from .platform cimport NEVER, lock, unlock, waker_wake
 from .runs cimport core_collect_due, core_finish, core_next_due, core_take_due, core_take_ready
-from .timers cimport core_forget_orphans, core_notify, core_prune, core_wants_wake
+from .timers cimport core_forget_orphans, core_prune, core_wants_wake
+from .waiters cimport WakeEvent, core_notify
 
 from pysched import lifecycle
 from pysched.clock import DrivingClock, SystemClock
 from pysched.reports import log_error
-from pysched.waiting import Waiters, WakeEvent, breathe
+from pysched.waiting import breathe
 
 cdef enum:
     BATCH = 1024                     # timers that a drain moves under one hold of the mutex
@@ -91,15 +92,11 @@ cdef class Dispatcher:
         return now
 
     cdef void wake(self) noexcept:
-        """Ends the loop's wait.  A Ctrl-C that lands in Python code here comes again where it can be raised."""
+        """Ends the loop's wait."""
         if self.event is None:
             waker_wake(&self.c.waker)
-            return
-        try:
-            self.event.set()
-        except KeyboardInterrupt:
-            self.event.set()
-            PyErr_SetInterrupt()
+        else:
+            self.event.announce()
 
     cdef void fail(self, object error) noexcept:
         """Ends the loop from one of its drains: it raises `error` when it has left."""
@@ -181,8 +178,6 @@ cdef class Dispatcher:
         """What is left to do after the C part (fork.pyx): forget the parent's threads that wait."""
         self.failure = self.thread = None
         core_forget_orphans(self.c)
-        self.core.waiters = Waiters()
-        self.c.waiters = <PyObject *>self.core.waiters
         if self.event is not None:
             self.event = WakeEvent()
         if self.driven:
@@ -199,6 +194,14 @@ cdef str checked_name(object name):
 
 # -- who runs callbacks ---------------------------------------------------------------------------------------------
 
+cdef Runner *runner_new() except NULL:
+    """Not on the stack of its thread: greenlets copy stacks away, and at exit those of daemon threads are gone."""
+    cdef Runner *runner = <Runner *>calloc(1, sizeof(Runner))
+    if runner == NULL:
+        raise MemoryError
+    return runner
+
+
 cdef void runner_enter(Core *core, Runner *runner) noexcept nogil:
     runner.thread = this_thread()
     runner.calling = False
@@ -207,11 +210,13 @@ cdef void runner_enter(Core *core, Runner *runner) noexcept nogil:
 
 
 cdef void runner_leave(Core *core, Runner *runner) noexcept nogil:
+    """Takes it off the list and frees it."""
     cdef Runner **link = &core.runners
     while link[0] != NULL and link[0] != runner:
         link = &link[0].next
     if link[0] == runner:                # not there in a forked child
         link[0] = runner.next
+    free(runner)
 
 
 cdef bint runs_here(Core *core, size_t *own) noexcept nogil:
@@ -244,7 +249,7 @@ cdef inline int share_gil(int64_t now, int64_t *since) except -1:
 # -- running callbacks ----------------------------------------------------------------------------------------------
 
 cdef struct Turn:                    # one thread's way through a series of runs
-    Runner runner
+    Runner *runner
     Run run
     References garbage               # of the run before, to be dropped outside the mutex
     int64_t now                      # the end of the run before
@@ -259,8 +264,9 @@ cdef int begin_turn(Dispatcher self, Turn *turn) except -1:
     memset(turn, 0, sizeof(Turn))
     turn.now = turn.gil_since = now_of(self)
     turn.forks = self.c.forks
+    turn.runner = runner_new()
     lock(&self.c.mutex)
-    runner_enter(self.c, &turn.runner)
+    runner_enter(self.c, turn.runner)
     return 0
 
 
@@ -300,7 +306,7 @@ cdef bint call_run(Dispatcher self, Turn *turn, bint interruptible) noexcept:
 
 cdef void end_turn(Dispatcher self, Turn *turn) noexcept:
     """Takes the thread off the list and gives the mutex back."""
-    runner_leave(self.c, &turn.runner)
+    runner_leave(self.c, turn.runner)
     unlock(&self.c.mutex)
     drop_garbage(turn)
     core_notify(self.c)

@@ -4,11 +4,11 @@ from libc.stdint cimport UINT32_MAX, int64_t
 from libc.string cimport memset
 
 from .core cimport ARGUMENT_TUPLE, NO_REPEAT, ONE_ARGUMENT, STARTED, Core, References, Run, Runner, drop
-from .dispatcher cimport Dispatcher, drain_ready, now_of, runner_enter, runner_leave
+from .dispatcher cimport Dispatcher, drain_ready, now_of, runner_enter, runner_leave, runner_new
 from .drains cimport drains_summon, drains_wanted
 from .platform cimport lock, unlock
-from .runs cimport core_accept, core_finish, core_refuse, core_take_ready
-from .timers cimport core_notify
+from .runs cimport core_accept, core_finish, core_refuse, core_take_ready, core_unstart
+from .waiters cimport core_notify
 
 from functools import partial
 from os import getpid
@@ -77,8 +77,8 @@ def _drain(Dispatcher self not None, uint32_t epoch):
 
 
 def _drain_done(Dispatcher self not None, uint32_t epoch, future):
-    """Gives back the count of a drain that was cancelled before it began."""
-    if future.cancelled():
+    """Gives back the count of a drain that never began: it was cancelled, or the pool is broken.  No drain raises."""
+    if future.cancelled() or future.exception() is not None:
         lock(&self.c.mutex)
         if self.c.epoch == epoch and self.c.drains:
             self.c.drains -= 1
@@ -115,22 +115,23 @@ cdef class Submitted:
     cdef Dispatcher dispatcher
     cdef Run run
     cdef uint32_t forks
+    cdef bint finished
 
     def __call__(self, future):
-        cdef Runner runner
+        cdef Runner *runner = runner_new()
         cdef Core *core = self.dispatcher.c
         lock(&core.mutex)
-        runner_enter(core, &runner)
+        runner_enter(core, runner)
         runner.calling = True
         unlock(&core.mutex)
         try:
-            cancelled = future.cancelled()
+            cancelled = bool(future.cancelled())
             if not cancelled:
                 self.report(future.exception())
         except BaseException as error:
             cancelled = False
             self.report(error)
-        self.finish(cancelled, &runner)
+        self.finish(cancelled, runner)
 
     cdef int report(self, object error) except -1:
         if error is not None:
@@ -139,7 +140,7 @@ cdef class Submitted:
         return 0
 
     cdef int finish(self, bint cancelled, Runner *runner) except -1:
-        """Ends the run; the time is that of its start if the clock fails, which also ends the loop."""
+        """Ends the run, once; the time is that of its start if the clock fails, which also ends the loop."""
         cdef Core *core = self.dispatcher.c
         cdef References garbage
         cdef int64_t now = self.run.due
@@ -149,10 +150,12 @@ cdef class Submitted:
             self.dispatcher.fail(error)
         memset(&garbage, 0, sizeof(garbage))
         lock(&core.mutex)
-        if core.forks == self.forks:
+        if core.forks == self.forks and not self.finished:
+            self.finished = True
             core_finish(core, &self.run, now, NO_REPEAT, &garbage)
-            core.started -= cancelled
-            core.dropped += cancelled
+            if cancelled:
+                core_unstart(core, &self.run)
+                core.dropped += 1
         if runner != NULL:
             runner_leave(core, runner)
         unlock(&core.mutex)

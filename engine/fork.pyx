@@ -42,10 +42,12 @@ cdef void reset(Core *core) noexcept nogil:
     core.looping = core.sleeping = False
     core.forks += 1
     core.epoch += 1
-    core.drains = core.busy = core.parked = core.summons = core.waiting = 0
+    core.drains = core.busy = core.parked = core.summons = 0
     core.reserved = 0                    # a call_many in progress was another thread's
     core.runners = NULL
+    core.waiters = NULL
     waker_forget(&core.waker)
+    waker_forget(&core.left)
     core_put_back(core)
     core.orphans = core.running != 0 or core.outside != 0
     if core.orphans:

@@ -60,6 +60,8 @@ cdef const char *first_broken(Core *core) noexcept nogil:
             waiting += record_at(core, slot.record).waiting
         if slot.key and keys_at(&core.keys, slot.key).slot != i:
             return b"a timer does not hold its key"
+    if core.running > core.started:
+        return b"more callbacks are in progress than were started"
     if core.busy + core.parked > core.drains:
         return b"more drains are busy or parked than there are"
     if pending:

@@ -5,4 +5,4 @@ from .core cimport Core
 
 cdef class _Core:
     cdef Core *c
-    cdef object waiters                      # pysched.waiting.Waiters
+    cdef object traversed            # always None: Cython shows only classes with an object in them to the collector

@@ -14,8 +14,6 @@ from .keys cimport keys_at
 from .platform cimport lock, unlock
 from .timers cimport core_detach
 
-from pysched.waiting import Waiters
-
 
 @cython.final
 cdef class _Core:
@@ -25,12 +23,9 @@ cdef class _Core:
         self.c = core_new()
         if self.c == NULL:
             raise MemoryError
-        self.waiters = Waiters()
-        self.c.waiters = <PyObject *>self.waiters
 
     def __dealloc__(self):
         if self.c != NULL:               # there was memory for it
-            self.c.waiters = NULL
             drop_everything(self.c)
             core_release(self.c)
 
@@ -92,7 +87,6 @@ cdef int traverse(PyObject *self, VisitFunction visit, void *argument) noexcept:
 cdef int clear(PyObject *self) noexcept:
     cdef Core *core = (<_Core>self).c
     if core != NULL:
-        core.waiters = NULL
         drop_everything(core)
     return clear_members(self)
 

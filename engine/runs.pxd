@@ -12,6 +12,7 @@ cdef bint core_take_due(Core *core, int64_t now, bint only_first, Run *run) noex
 cdef bint core_take_ready(Core *core, int64_t now, bint keep, Run *run) noexcept
 cdef size_t core_collect_due(Core *core, int64_t now, size_t limit) noexcept nogil
 cdef void core_accept(Core *core, Run *run, References *garbage) noexcept nogil
+cdef void core_unstart(Core *core, const Run *run) noexcept nogil
 cdef void core_refuse(Core *core, Run *run) noexcept nogil
 cdef void core_put_back(Core *core) noexcept nogil
 cdef void core_finish(Core *core, Run *run, int64_t now, int64_t repeat_at, References *garbage) noexcept nogil

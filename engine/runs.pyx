@@ -21,7 +21,7 @@ from .core cimport (
 )
 from .heap cimport SLOT_MASK, Node, heap_pop, heap_push, heap_replace_root, prefetch
 from .keys cimport KeyEntry, keys_at, keys_remove
-from .lateness cimport histogram_add
+from .lateness cimport histogram_add, histogram_remove
 from .platform cimport NEVER
 from .timers cimport (
     core_bound_stale,
@@ -112,7 +112,8 @@ cdef inline void start(Core *core, Slot *slot, Run *run, int64_t due, int64_t no
     run.references.key = NULL
     core.running += 1
     core.started += 1
-    histogram_add(&core.lateness, now - (due if due > core.start_ns else core.start_ns))
+    run.late = now - (due if due > core.start_ns else core.start_ns)
+    histogram_add(&core.lateness, run.late)
 
 
 cdef inline void share_references(Run *run) noexcept:
@@ -273,11 +274,17 @@ cdef void core_accept(Core *core, Run *run, References *garbage) noexcept nogil:
     core_free_slot(core, run.slot, slot)
 
 
+cdef void core_unstart(Core *core, const Run *run) noexcept nogil:
+    """An executor did not start a run after all."""
+    core.started -= 1
+    histogram_remove(&core.lateness, run.late)
+
+
 cdef void core_refuse(Core *core, Run *run) noexcept nogil:
     """An executor did not take a run: it was never started, and waits where it waited before."""
     cdef Slot *slot = slot_at(core, run.slot)
     core.running -= 1
-    core.started -= 1
+    core_unstart(core, run)
     if slot.generation != run.generation:
         return
     if run.periodic:

@@ -25,10 +25,12 @@ cdef class SignalPipe:
             os.set_blocking(self.reading, False)
             os.set_blocking(self.writing, False)
             self.program = signal.set_wakeup_fd(self.writing, warn_on_full_buffer=False)
-        except BaseException:
+        except BaseException as error:
             os.close(self.reading)
             os.close(self.writing)
-            raise
+            self.reading = self.writing = -1
+            if not isinstance(error, ValueError):  # as it is in a sub-interpreter, where no signals arrive
+                raise
 
     cdef int look(self) except -1:
         """Runs the handlers of signals that have come, and raises what they raise."""

@@ -19,7 +19,6 @@ cdef void core_detach(Core *core, uint32_t index, bint keep_key, References *gar
 cdef bint core_cancel(Core *core, uint32_t index, uint32_t generation, int64_t *when) noexcept
 cdef int core_cancel_key(Core *core, object key) except -1
 cdef void core_forget_orphans(Core *core) noexcept
-cdef void core_notify(Core *core) noexcept
 cdef void core_keep_order(Core *core) noexcept nogil
 cdef uint64_t core_next_tie(Core *core, uint32_t index) noexcept nogil
 cdef void core_renumber(Core *core) noexcept nogil

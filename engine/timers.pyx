@@ -1,6 +1,5 @@
 """See timers.pxd."""
 
-from cpython.exc cimport PyErr_SetInterrupt
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -41,6 +40,7 @@ from .heap cimport (
 from .keys cimport KeyEntry, key_hash, keys_add, keys_at, keys_find, keys_remove, keys_reserve
 from .platform cimport NEVER, lock, unlock
 from .slab cimport CHUNK_ITEMS, slab_give, slab_reserve, slab_room, slab_take
+from .waiters cimport core_notify
 
 from pysched.errors import TimerLimitError
 
@@ -312,18 +312,6 @@ cdef int core_cancel_key(Core *core, object key) except -1:
     return cancelled
 
 
-cdef void core_notify(Core *core) noexcept:
-    """Lets the threads in wait_idle and stop look again.  No mutex held; needs the GIL."""
-    if not core.waiting or core.waiters == NULL:
-        return
-    try:
-        (<object>core.waiters).notify()
-    except KeyboardInterrupt:
-        # Not ours to take: tell them all the same, and let it come again where it can be raised.
-        (<object>core.waiters).notify()
-        PyErr_SetInterrupt()
-
-
 cdef void core_forget_orphans(Core *core) noexcept:
     """In the child of a fork: releases one-shot commands that run in the parent, and keys that only they had.
 
@@ -401,7 +389,7 @@ cdef void core_renumber(Core *core) noexcept nogil:
     core_drop_stale(core)                # an old number must not be taken for a new one
     for i in range(1, core.slots.top):
         slot = slot_at(core, <uint32_t>i)
-        if slot.state == READY or slot.state == HELD:
+        if slot.state == READY or slot.state == HELD or slot.state == RUNNING:
             heap_push(&core.heap, slot.when, slot.tie)
         elif slot.state == PENDING and slot.record:
             record = record_at(core, slot.record)

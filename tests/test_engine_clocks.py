@@ -256,11 +256,7 @@ def test_run_raises_what_the_clock_failed_with(make_engine, logged, error):
 
 @pytest.mark.parametrize("executor", [1, 2])
 @pytest.mark.parametrize("how", ["start", "run"])
-def test_a_clock_that_fails_inside_a_drain_ends_the_loop_and_loses_nothing(
-    make_engine, engine_name, logged, executor, how
-):
-    if (engine_name, how) == ("native", "run"):
-        pytest.skip("run_beside() of engine/dispatch.pyx may look for the failure before the loop has left it there")
+def test_a_clock_that_fails_inside_a_drain_ends_the_loop_and_loses_nothing(make_engine, logged, executor, how):
     error = ZeroDivisionError("mine")
 
     class FailingOnWorkers(RealClock):

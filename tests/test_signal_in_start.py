@@ -63,6 +63,6 @@ for attempt in range(240):
 
 
 @pytest.mark.parametrize("executor", [None, 2])
-def test_an_engine_can_be_started_again_whatever_line_of_a_start_a_handler_leaves_by_raising(executor):
-    """As a handler of SIGTERM that calls sys.exit does. The twin, which is nothing but lines."""
-    assert_quiet(run_python(RAISING.format(executor=executor), engine="pure", timeout=60))
+def test_an_engine_can_be_started_again_whatever_line_of_a_start_a_handler_leaves_by_raising(engine_name, executor):
+    """As a handler of SIGTERM that calls sys.exit does."""
+    assert_quiet(run_python(RAISING.format(executor=executor), engine=engine_name, timeout=60))
