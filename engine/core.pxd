@@ -19,6 +19,7 @@ from .heap cimport Heap
 from .keys cimport KeyTable
 from .lateness cimport Histogram
 from .platform cimport NEVER, Condition, Mutex, Waker
+from .schedule cimport Schedule
 from .slab cimport Slab, slab_at
 
 
@@ -32,6 +33,8 @@ cdef enum SlotState:
     RUNNING          # a command in progress, which may come again, or a one-shot that an executor is being given
     HELD             # a due command whose key is running
     ZOMBIE           # cancelled while in the ready ring, which still holds its index
+    PAUSED           # a job that was paused
+    ENDED            # a job to which no further slot comes; it leaves when its last run has ended
 
 cdef enum ArgumentLayout:
     NO_ARGUMENTS
@@ -41,6 +44,9 @@ cdef enum ArgumentLayout:
 cdef enum SlotFlags:
     COMMAND = 1      # `callback` is a command: execute(context)
     REPEATS = 2      # a command that had an interval when it was submitted
+    JOB = 4          # `record` is that of a Job
+    MANAGED = 8      # a job whose runs are ended by a Ticket
+    ALARM = 16       # runs on the loop's own thread, never on a worker, who may all be busy
 
 cdef extern from "platform.h":
     const int64_t NO_REPEAT "INT64_MIN"  # instead of a time: the command does not come again
@@ -57,7 +63,7 @@ cdef struct Slot:                    # 56 bytes: with its node of 16, what a pen
     int64_t when                     # due; of a periodic timer that is queued or running: its next slot
     uint64_t tie                     # that of its node in the heap; any other node of this slot is stale
     uint32_t generation              # counts the timers that had this slot; never 0 in a live one
-    uint32_t record                  # accounting of a periodic timer, or 0
+    uint32_t record                  # accounting of a periodic timer or a job, or 0; of a zombie: its entries in the ring
     uint32_t key                     # entry of the cancellation table, or 0; free slots are linked through it
     uint8_t state
     uint8_t layout
@@ -73,6 +79,44 @@ cdef struct Record:                  # accounting of a periodic timer
     uint64_t coalesced
     uint32_t waiting                 # runs in the ready ring: 0 or 1
     uint32_t active                  # runs in progress: 0 or 1
+
+cdef enum JobFlags:
+    WALL = 1         # its slots are on the wall clock
+    IMMEDIATE = 2    # a run at the start is still to come; the node in the heap is that run's
+    FAILING = 4      # its last tick failed
+    OWED = 8         # its only slot came while its runs were busy; it runs when one of them ends
+    LEFT = 16        # in the list of those that have left
+    DISABLED = 32    # paused by itself, not only with all jobs
+
+cdef struct Waiting:                 # a run of a job in the ready ring
+    int64_t slot                     # on the job's clock
+    int64_t due                      # monotonic, jitter included
+
+cdef struct Job:                     # definition and accounting of a job of a `Scheduler`
+    int64_t period                   # 0: by its schedule, or a single slot
+    Schedule *schedule               # of a cron job: borrowed, kept by the engine
+    int64_t slot                     # the next one, ns on the job's clock; it is due `jitter` later at most
+    int64_t until                    # slots from here on do not exist; NEVER: all do
+    int64_t jitter                   # the greatest, ns; 0: none
+    uint64_t order                   # of registration
+    uint64_t ticks_left              # until the last one; 0: no limit
+    uint64_t started
+    uint64_t succeeded
+    uint64_t failed
+    uint64_t timed_out
+    uint64_t coalesced
+    uint64_t paused
+    int64_t last_start               # wall clock, ns; 0: never
+    int64_t last_end
+    int64_t busy_until               # when a run was free again, after all were taken
+    Waiting *queue                   # ring of the runs that wait, `instances` long; NULL with one instance:
+    Waiting only                     # then it is this one
+    uint32_t queue_head
+    uint32_t waiting                 # runs in the ready ring
+    uint32_t stale                   # entries of the ready ring before those, of runs that were dropped
+    uint32_t active                  # runs started and not ended, those that wait for a retry included
+    uint32_t instances               # the greatest number of both together
+    uint8_t flags
 
 cdef struct References:              # owned, to be dropped outside the mutex
     PyObject *callback
@@ -95,6 +139,8 @@ cdef struct Run:                     # a callback taken from the core, from its 
     References references            # owned by the run
     int64_t due
     int64_t late                     # how much later than `due` and `Core.start_ns` it started
+    int64_t scheduled                # of a job: the slot, ns on the wall clock
+    uint64_t number                  # of a job: how many of its runs have started
     uint32_t slot
     uint32_t generation
     uint32_t key                     # of a command: the entry that is marked as running
@@ -106,6 +152,9 @@ cdef struct Run:                     # a callback taken from the core, from its 
 cdef struct Runner:                  # a thread inside a loop, a drain or ManualClock.advance
     unsigned long thread
     bint calling                     # inside a callback
+    uint64_t job                     # reference of the job whose callback that is, or 0
+    uint64_t number                  # of its run
+    int64_t scheduled
     Runner *next
 
 cdef struct Permit:                  # a binary semaphore, see waiters.pxd
@@ -125,12 +174,22 @@ cdef struct Core:
     Heap heap
     Slab slots
     Slab records
+    Slab jobs
     KeyTable keys
     uint64_t order                   # that of the latest submission
     size_t stale                     # nodes of the heap whose timer is gone
     size_t live                      # timers that may still start, each periodic one once
     size_t periodic                  # live timers that have a record
     size_t outside                   # slots READY, RUNNING or HELD: each may be put back into the heap
+    size_t instances                 # that jobs may have in the ring beyond their first
+    uint32_t ended                   # jobs that have left, linked by their keys, and are still to be told of
+    uint64_t job_order               # that of the latest job
+    size_t alarms                    # that are pending
+    size_t wall_jobs                 # live jobs on the wall clock
+    int64_t wall_offset              # wall clock - monotonic clock, ns
+    uint64_t random                  # state of the generator of jitter
+    bint all_paused
+    bint keeps_wall                  # whether `wall_offset` is kept
     size_t reserved                  # slots and nodes promised to a call_many in progress
 
     uint32_t *ring                   # indices of slots, due and waiting for a worker
@@ -185,6 +244,10 @@ cdef inline Slot *slot_at(const Core *core, uint32_t index) noexcept nogil:
 
 cdef inline Record *record_at(const Core *core, uint32_t index) noexcept nogil:
     return <Record *>slab_at(&core.records, index)
+
+
+cdef inline Job *job_at(const Core *core, uint32_t index) noexcept nogil:
+    return <Job *>slab_at(&core.jobs, index)
 
 
 cdef inline void entry_call(Entry *entry, object callback, tuple arguments) noexcept:

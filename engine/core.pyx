@@ -39,12 +39,14 @@ cdef Core *core_new() noexcept nogil:
     cdef Core *core = <Core *>calloc(1, sizeof(Core))
     cdef Slot *slot = NULL
     cdef Record *record = NULL
+    cdef Job *job = NULL
     if core == NULL:
         return NULL
     mutex_init(&core.mutex)
     condition_init(&core.condition)
     slab_init(&core.slots, sizeof(Slot), <uint32_t><size_t>&slot.key)
     slab_init(&core.records, sizeof(Record), <uint32_t><size_t>&record.waiting)
+    slab_init(&core.jobs, sizeof(Job), <uint32_t><size_t>&job.waiting)
     keys_init(&core.keys)
     waker_init(&core.waker)
     waker_init(&core.left)
@@ -80,6 +82,7 @@ cdef void core_release(Core *core) noexcept nogil:
     heap_free(&core.heap)
     slab_free(&core.slots)
     slab_free(&core.records)
+    slab_free(&core.jobs)
     keys_free(&core.keys)
     free(core.ring)
     condition_destroy(&core.condition)

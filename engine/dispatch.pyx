@@ -20,12 +20,23 @@ from .core cimport (
     saturating_add,
     time_left,
 )
-from .dispatcher cimport now_of, raise_failure, run_inline, runner_enter, runner_leave, runner_new, runs_here
+from .dispatcher cimport now_of, raise_failure, run_alarms, run_inline, runner_enter, runner_leave, runner_new, runs_here
 from .drains cimport core_set_phase, drains_summon, drains_wanted
 from .executors cimport hand_over, open_pool
 from .lateness cimport histogram_summary
-from .platform cimport LONGEST_WAIT, NEVER, lock, monotonic_ns, sleep_slack, unlock, waker_open, waker_wait, waker_wake
-from .runs cimport core_collect_due, core_put_back
+from .platform cimport (
+    LONGEST_WAIT,
+    NEVER,
+    lock,
+    monotonic_ns,
+    sleep_slack,
+    unlock,
+    waker_open,
+    waker_wait,
+    waker_wake,
+    wall_ns,
+)
+from .runs cimport core_alarm_due, core_collect_due, core_put_back
 from .signals cimport SignalPipe
 from .timers cimport core_prune
 from .waiters cimport core_notify, core_wait_for
@@ -55,7 +66,7 @@ cdef enum Outcome:
 cdef inline bint has_work(Core *core, int64_t now) noexcept nogil:
     if core.workers == 0:
         return core.heap.size != 0 and core.heap.nodes[0].when <= now
-    return drains_wanted(core) != 0
+    return drains_wanted(core) != 0 or core_alarm_due(core, now)
 
 
 cdef inline int64_t sleep_until(Core *core, int64_t now) noexcept nogil:
@@ -94,6 +105,8 @@ cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd) noexcept n
             unlock(&core.mutex)
             return LEFT
         now = monotonic_ns()
+        if core.keeps_wall:
+            core.wall_offset = wall_ns() - now
         if core.workers:
             collected = core_collect_due(core, now, BATCH)
             drains_summon(core)
@@ -105,7 +118,7 @@ cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd) noexcept n
         if has_work(core, now):
             unlock(&core.mutex)
             return WORK
-        if collected and core.waiters != NULL:
+        if core.ended or (collected and core.waiters != NULL):
             unlock(&core.mutex)          # what was due was coalesced: that may be what somebody waits for
             return LOOK
         until = sleep_until(core, now)
@@ -132,6 +145,7 @@ cdef Outcome wait_through_clock(Dispatcher self, uint32_t epoch) except *:
     cdef int64_t now, until
     cdef Outcome outcome = LOOK
     self.event.clear()
+    self.read_wall()
     now = now_of(self)
     lock(&core.mutex)
     if is_over(core, epoch):
@@ -179,12 +193,15 @@ cdef int run_loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signa
             return 0
         if signals is not None:
             signals.look()
+        if core.ended:
+            self.reap()
         if outcome == LOOK:
             core_notify(core)
         if outcome == WORK:
             if pool is None:
                 run_inline(self, signals is not None)
             else:
+                run_alarms(self)
                 hand_over(self, pool, epoch)
     return 0
 

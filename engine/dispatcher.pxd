@@ -35,6 +35,8 @@ cdef class Dispatcher:
     cdef int64_t repeat_at(self, Run *run, int64_t now) noexcept
     cdef object report(self, Run *run, object error)
     cdef bint perform(self, Run *run, bint interruptible) noexcept
+    cdef int read_wall(self) except -1
+    cdef void reap(self) noexcept
 
 
 cdef bint runs_here(Core *core, size_t *own) noexcept nogil
@@ -43,6 +45,7 @@ cdef void runner_enter(Core *core, Runner *runner) noexcept nogil
 cdef void runner_leave(Core *core, Runner *runner) noexcept nogil
 cdef int raise_failure(Dispatcher self) except -1
 cdef int run_inline(Dispatcher self, bint interruptible) except -1
+cdef int run_alarms(Dispatcher self) except -1
 cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1
 
 

@@ -9,16 +9,17 @@ Ground rules
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_XDECREF
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from .core cimport ARGUMENT_TUPLE, NO_REPEAT, STARTED, STOPPED, STOPPING, Core, References, Run, Runner, drop
+from .core cimport ALARM, ARGUMENT_TUPLE, JOB, NO_REPEAT, STARTED, STOPPED, STOPPING, Core, References, Run, Runner, drop
 from .drains cimport core_set_phase, drain_park, drains_summon
+from .heap cimport SLOT_BITS
 from .interpreter cimport call, call_tuple, take_exception, this_thread
 from .owner cimport _Core
 from .platform cimport NEVER, lock, unlock, waker_wake
-from .runs cimport core_collect_due, core_finish, core_next_due, core_take_due, core_take_ready
+from .runs cimport core_alarm_due, core_collect_due, core_finish, core_next_due, core_take_due, core_take_ready
 from .timers cimport core_forget_orphans, core_prune, core_wants_wake
 from .waiters cimport WakeEvent, core_notify
 
@@ -146,6 +147,13 @@ cdef class Dispatcher:
             log_error(f"{self._name}: an error could not be reported", failure)
         return False
 
+    cdef int read_wall(self) except -1:
+        """Keeps `Core.wall_offset`, where there are jobs; a user's clock is asked, so no mutex may be held."""
+        return 0
+
+    cdef void reap(self) noexcept:
+        """Lets go of jobs that have left (`Core.ended`) and tells of them.  No mutex held."""
+
     # What a DrivingClock, the end of the interpreter and a fork ask of a dispatcher.
 
     def _next_due_ns(self):
@@ -264,6 +272,7 @@ cdef int begin_turn(Dispatcher self, Turn *turn) except -1:
     memset(turn, 0, sizeof(Turn))
     turn.now = turn.gil_since = now_of(self)
     turn.forks = self.c.forks
+    self.read_wall()
     turn.runner = runner_new()
     lock(&self.c.mutex)
     runner_enter(self.c, turn.runner)
@@ -288,8 +297,15 @@ cdef bint call_run(Dispatcher self, Turn *turn, bint interruptible) noexcept:
     """
     cdef bint over
     turn.running = turn.runner.calling = True
+    turn.runner.job = 0
+    if turn.run.flags & JOB:
+        turn.runner.job = <uint64_t>turn.run.generation << SLOT_BITS | turn.run.slot
+        turn.runner.number = turn.run.number
+        turn.runner.scheduled = turn.run.scheduled
     unlock(&self.c.mutex)
     drop_garbage(turn)
+    if self.c.ended:
+        self.reap()
     over = self.perform(&turn.run, interruptible)
     try:
         turn.now = now_of(self)
@@ -309,6 +325,8 @@ cdef void end_turn(Dispatcher self, Turn *turn) noexcept:
     runner_leave(self.c, turn.runner)
     unlock(&self.c.mutex)
     drop_garbage(turn)
+    if self.c.ended:
+        self.reap()
     core_notify(self.c)
 
 
@@ -328,14 +346,16 @@ cdef bint run_first(Dispatcher self, int64_t now) except -1:
     cdef Turn turn
     cdef bint ran, over = False
     begin_turn(self, &turn)
-    ran = self.c.phase == STARTED and core_take_due(self.c, now, True, &turn.run)
+    ran = self.c.phase == STARTED and (
+        core_take_ready(self.c, now, False, &turn.run) or core_take_due(self.c, now, True, &turn.run)
+    )
     if ran:
         over = call_run(self, &turn, False)
         finish_run(self.c, &turn)
     end_turn(self, &turn)
     if over:
         raise_failure(self)
-    return ran
+    return ran and not turn.run.flags & ALARM
 
 
 cdef int run_inline(Dispatcher self, bint interruptible) except -1:
@@ -348,6 +368,29 @@ cdef int run_inline(Dispatcher self, bint interruptible) except -1:
         if over or core.phase != STARTED or not core_take_due(core, turn.now, False, &turn.run):
             break
         over = call_run(self, &turn, interruptible)
+    end_turn(self, &turn)
+    if over:
+        raise_failure(self)
+    return 0
+
+
+cdef int run_alarms(Dispatcher self) except -1:
+    """Runs the alarms that are due and first in the heap, on the loop's thread."""
+    cdef Core *core = self.c
+    cdef Turn turn
+    cdef int64_t now = now_of(self)
+    cdef bint due, over = False
+    lock(&core.mutex)
+    due = core_alarm_due(core, now)
+    unlock(&core.mutex)
+    if not due:
+        return 0
+    begin_turn(self, &turn)
+    while finish_run(core, &turn):
+        if over or core.phase != STARTED or not core_alarm_due(core, turn.now):
+            break
+        core_take_due(core, turn.now, True, &turn.run)
+        over = call_run(self, &turn, False)
     end_turn(self, &turn)
     if over:
         raise_failure(self)
@@ -368,6 +411,8 @@ cdef int park(Dispatcher self, uint32_t epoch, Turn *turn) noexcept:
     """Waits without the GIL for more work.  Called and returns with the mutex held; nothing is held in between."""
     unlock(&self.c.mutex)
     drop_garbage(turn)
+    if self.c.ended:
+        self.reap()
     core_notify(self.c)
     with nogil:
         turn.now = turn.gil_since = drain_park(self.c, epoch)

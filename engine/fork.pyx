@@ -4,6 +4,8 @@ The handlers are those of the C library, not of `os.register_at_fork`: between t
 thread of Python runs, so that taking every core's mutex cannot meet a thread that has one and waits for the GIL.
 """
 
+from libc.stdint cimport uint64_t
+
 from .core cimport STOPPED, Core, first_core, registry_lock
 from .platform cimport at_fork, condition_init, lock, mutex_init, unlock, waker_forget
 from .runs cimport core_abandon_runs, core_put_back
@@ -38,6 +40,7 @@ cdef void in_child() noexcept nogil:
 
 cdef void reset(Core *core) noexcept nogil:
     """Stopped; nothing runs; timers and counters are those of the parent, queued runs are in the heap again."""
+    cdef uint64_t dropped = core.dropped
     core.phase = STOPPED
     core.looping = core.sleeping = False
     core.forks += 1
@@ -49,6 +52,7 @@ cdef void reset(Core *core) noexcept nogil:
     waker_forget(&core.waker)
     waker_forget(&core.left)
     core_put_back(core)
+    core.dropped = dropped               # in the parent they run
     core.orphans = core.running != 0 or core.outside != 0
     if core.orphans:
         core_abandon_runs(core)

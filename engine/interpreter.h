@@ -48,4 +48,10 @@ static inline int pysched_optional_attribute(PyObject *object, PyObject *name, P
 #endif
 }
 
+/* Whether it has `__await__`, as coroutines of Python and of Cython, and futures have. */
+static inline int pysched_is_awaitable(PyObject *object) {
+    PyAsyncMethods *methods = Py_TYPE(object)->tp_as_async;
+    return methods != NULL && methods->am_await != NULL;
+}
+
 #endif

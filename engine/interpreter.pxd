@@ -14,6 +14,8 @@ cdef extern from "interpreter.h":
 
     int optional_attribute "pysched_optional_attribute"(PyObject *object, PyObject *name, PyObject **value) except -1
 
+    bint is_awaitable "pysched_is_awaitable"(PyObject *object) noexcept
+
     unsigned long this_thread "PyThread_get_thread_ident"() noexcept nogil
 
     ctypedef int (*VisitFunction "visitproc")(PyObject *, void *) noexcept

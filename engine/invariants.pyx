@@ -2,7 +2,23 @@
 
 from libc.stdint cimport uint32_t
 
-from .core cimport FREE, PENDING, READY, RUNNING, STALE_ALLOWANCE, ZOMBIE, Core, Slot, record_at, slot_at
+from .core cimport (
+    ENDED,
+    FREE,
+    JOB,
+    PAUSED,
+    PENDING,
+    READY,
+    RUNNING,
+    STALE_ALLOWANCE,
+    ZOMBIE,
+    Core,
+    Job,
+    Slot,
+    job_at,
+    record_at,
+    slot_at,
+)
 from .heap cimport SLOT_MASK, heap_ordered
 from .keys cimport KeyEntry, keys_at
 from .platform cimport lock, unlock
@@ -20,7 +36,9 @@ cdef void core_check(Core *core) except *:
 
 cdef const char *first_broken(Core *core) noexcept nogil:
     cdef size_t i, pending = 0, outside = 0, live = 0, periodic = 0, zombies = 0, waiting = 0, ready = 0, keys = 0
+    cdef size_t instances = 0
     cdef Slot *slot
+    cdef Job *job
     cdef KeyEntry *key
     if not heap_ordered(&core.heap):
         return b"a node of the heap is before its parent"
@@ -46,24 +64,33 @@ cdef const char *first_broken(Core *core) noexcept nogil:
         if slot.state == FREE:
             continue
         if slot.state == ZOMBIE:
-            zombies += 1
+            zombies += slot.record
             continue
-        if slot.state != RUNNING:
+        if slot.state != RUNNING and slot.state != PAUSED and slot.state != ENDED:
             live += 1
         if slot.state == PENDING:
             pending -= 1
         else:
             outside += 1
             ready += slot.state == READY
-        if slot.record:
+        if slot.flags & JOB:
+            job = job_at(core, slot.record)
+            waiting += job.waiting
+            zombies += job.stale
+            instances += job.instances - 1
+            if job.waiting + job.active > job.instances:
+                return b"a job has more runs than instances"
+        elif slot.record:
             periodic += 1
             waiting += record_at(core, slot.record).waiting
-        if slot.key and keys_at(&core.keys, slot.key).slot != i:
+        if slot.key and not slot.flags & JOB and keys_at(&core.keys, slot.key).slot != i:
             return b"a timer does not hold its key"
     if core.running > core.started:
         return b"more callbacks are in progress than were started"
     if core.busy + core.parked > core.drains:
         return b"more drains are busy or parked than there are"
+    if instances != core.instances:
+        return b"the count of jobs' instances is wrong"
     if pending:
         return b"a pending slot has no node"
     if outside != core.outside or live != core.live or periodic != core.periodic or zombies != core.zombies:

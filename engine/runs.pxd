@@ -10,6 +10,7 @@ from .core cimport Core, References, Run
 
 cdef bint core_take_due(Core *core, int64_t now, bint only_first, Run *run) noexcept
 cdef bint core_take_ready(Core *core, int64_t now, bint keep, Run *run) noexcept
+cdef bint core_alarm_due(Core *core, int64_t now) noexcept nogil
 cdef size_t core_collect_due(Core *core, int64_t now, size_t limit) noexcept nogil
 cdef void core_accept(Core *core, Run *run, References *garbage) noexcept nogil
 cdef void core_unstart(Core *core, const Run *run) noexcept nogil

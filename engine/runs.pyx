@@ -1,11 +1,13 @@
 """See runs.pxd.  Everything here is O(log n) a timer and needs no memory: registrations have reserved it."""
 
-from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint32_t, uint64_t
 
 from .core cimport (
+    ALARM,
     COMMAND,
     HELD,
+    JOB,
+    MANAGED,
     NO_REPEAT,
     PENDING,
     READY,
@@ -20,9 +22,21 @@ from .core cimport (
     take_references,
 )
 from .heap cimport SLOT_MASK, Node, heap_pop, heap_push, heap_replace_root, prefetch
+from .jobs cimport (
+    FAILED,
+    SUCCEEDED,
+    job_abandon,
+    job_end_run,
+    job_next_due,
+    job_put_back,
+    job_refuse,
+    job_start,
+    job_tick,
+)
 from .keys cimport KeyEntry, keys_at, keys_remove
-from .lateness cimport histogram_add, histogram_remove
+from .lateness cimport histogram_remove
 from .platform cimport NEVER
+from .starts cimport begin_run, ring_append, share_references
 from .timers cimport (
     core_bound_stale,
     core_drop_stale,
@@ -99,36 +113,11 @@ cdef bint hold_back(Core *core, uint32_t index, Slot *slot) noexcept nogil:
 
 # -- starting -------------------------------------------------------------------------------------------------------
 
-cdef inline void start(Core *core, Slot *slot, Run *run, int64_t due, int64_t now) noexcept nogil:
-    run.due = due
-    run.layout = slot.layout
-    run.flags = slot.flags
-    run.generation = slot.generation
-    run.failed = False
-    run.key = 0
-    run.references.callback = slot.callback
-    run.references.receiver = slot.receiver
-    run.references.arguments = slot.arguments
-    run.references.key = NULL
-    core.running += 1
-    core.started += 1
-    run.late = now - (due if due > core.start_ns else core.start_ns)
-    histogram_add(&core.lateness, run.late)
-
-
-cdef inline void share_references(Run *run) noexcept:
-    Py_INCREF(<object>run.references.callback)
-    if run.references.receiver != NULL:
-        Py_INCREF(<object>run.references.receiver)
-    if run.references.arguments != NULL:
-        Py_INCREF(<object>run.references.arguments)
-
-
 cdef inline void start_periodic(Core *core, uint32_t index, Run *run, int64_t due, int64_t now) noexcept:
     cdef Slot *slot = slot_at(core, index)
     run.slot = index
     run.periodic = True
-    start(core, slot, run, due, now)
+    begin_run(core, slot, run, due, now)
     share_references(run)
     record_at(core, slot.record).active = 1
 
@@ -141,8 +130,9 @@ cdef inline void start_single(Core *core, uint32_t index, Run *run, int64_t now,
     cdef Slot *slot = slot_at(core, index)
     run.slot = index
     run.periodic = False
-    start(core, slot, run, slot.when, now)
+    begin_run(core, slot, run, slot.when, now)
     core.live -= 1
+    core.alarms -= slot.flags & ALARM != 0
     if keep or slot.flags & COMMAND:
         share_references(run)
         slot.state = RUNNING
@@ -175,6 +165,11 @@ cdef bint core_take_due(Core *core, int64_t now, bint only_first, Run *run) noex
         if slot.tie != root.tie:
             heap_pop(&core.heap)
             core.stale -= 1
+        elif slot.flags & JOB:
+            if job_tick(core, index, now):
+                return core_take_ready(core, now, False, run)
+            if only_first:
+                return False
         elif slot.record:
             if tick(core, index, now, &due, &tie):
                 start_periodic(core, index, run, due, now)
@@ -191,13 +186,18 @@ cdef bint core_take_due(Core *core, int64_t now, bint only_first, Run *run) noex
     return False
 
 
-cdef inline void ring_append(Core *core, uint32_t index) noexcept nogil:
-    core.ring[(core.ring_head + core.ring_count) & core.ring_mask] = index
-    core.ring_count += 1
+cdef bint core_alarm_due(Core *core, int64_t now) noexcept nogil:
+    """Whether the first of the heap is an alarm, and due."""
+    core_prune(core)
+    return (core.heap.size != 0 and core.heap.nodes[0].when <= now
+            and slot_at(core, <uint32_t>(core.heap.nodes[0].tie & SLOT_MASK)).flags & ALARM != 0)
 
 
 cdef size_t core_collect_due(Core *core, int64_t now, size_t limit) noexcept nogil:
-    """Moves timers due by `now` into the ready ring, at most `limit` nodes a call; how many nodes it looked at."""
+    """Moves timers due by `now` into the ready ring, at most `limit` nodes a call; how many nodes it looked at.
+
+    Stops at an alarm, which is the loop's own.
+    """
     cdef Node *root
     cdef uint32_t index
     cdef Slot *slot
@@ -213,6 +213,10 @@ cdef size_t core_collect_due(Core *core, int64_t now, size_t limit) noexcept nog
         if slot.tie != root.tie:
             heap_pop(&core.heap)
             core.stale -= 1
+        elif slot.flags & JOB:
+            job_tick(core, index, now)
+        elif slot.flags & ALARM:
+            return looked - 1
         elif slot.record:
             if tick(core, index, now, &due, &tie):
                 record = record_at(core, slot.record)
@@ -246,6 +250,9 @@ cdef bint core_take_ready(Core *core, int64_t now, bint keep, Run *run) noexcept
         slot = slot_at(core, index)
         if slot.state == ZOMBIE:
             core_free_zombie(core, index)
+        elif slot.flags & JOB:
+            if job_start(core, index, run, now):
+                return True
         elif slot.record:
             record = record_at(core, slot.record)
             record.waiting = 0
@@ -287,7 +294,9 @@ cdef void core_refuse(Core *core, Run *run) noexcept nogil:
     core_unstart(core, run)
     if slot.generation != run.generation:
         return
-    if run.periodic:
+    if run.flags & JOB:
+        job_refuse(core, run)
+    elif run.periodic:
         record_at(core, slot.record).active = 0
         record_at(core, slot.record).waiting = 1
         ring_append(core, run.slot)
@@ -311,6 +320,10 @@ cdef void core_finish(Core *core, Run *run, int64_t now, int64_t repeat_at, Refe
     cdef bint same
     core.running -= 1
     core.errors += run.failed
+    if run.flags & JOB:
+        if not run.flags & MANAGED:
+            job_end_run(core, run.slot, run.generation, now, FAILED if run.failed else SUCCEEDED)
+        return
     if not (run.periodic or run.flags & COMMAND):
         return
     slot = slot_at(core, run.slot)
@@ -365,6 +378,8 @@ cdef void core_put_back(Core *core) noexcept nogil:
         slot = slot_at(core, index)
         if slot.state == ZOMBIE:
             core_free_zombie(core, index)
+        elif slot.flags & JOB:
+            job_put_back(core, index)
         elif slot.record:
             # Its node for the slot after this one goes stale; the grid counts on from this one, and so do the
             # slots that were coalesced behind it.
@@ -393,7 +408,10 @@ cdef int64_t core_next_due(Core *core) noexcept nogil:
     for i in range(core.ring_count):
         index = core.ring[(core.ring_head + i) & core.ring_mask]
         slot = slot_at(core, index)
-        if slot.state != ZOMBIE:
+        if slot.flags & JOB and slot.state != ZOMBIE:
+            if job_next_due(core, slot) != NEVER:
+                return job_next_due(core, slot)
+        elif slot.state != ZOMBIE:
             return record_at(core, slot.record).waiting_when if slot.record else slot.when
     core_prune(core)
     return core.heap.nodes[0].when if core.heap.size else NEVER
@@ -409,7 +427,9 @@ cdef void core_abandon_runs(Core *core) noexcept nogil:
     core.running = 0
     for index in range(1, core.slots.top):
         slot = slot_at(core, index)
-        if slot.state == PENDING and slot.record:
+        if slot.flags & JOB:
+            job_abandon(core, index)
+        elif slot.state == PENDING and slot.record:
             record_at(core, slot.record).active = 0
         elif slot.state == HELD or (slot.state == RUNNING and slot.flags & REPEATS):
             core.live += slot.state == RUNNING

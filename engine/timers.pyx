@@ -3,24 +3,31 @@
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport realloc
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
 from .core cimport (
+    ALARM,
     COMMAND,
+    ENDED,
     FREE,
     HELD,
+    JOB,
+    PAUSED,
     PENDING,
     READY,
     RUNNING,
     STALE_ALLOWANCE,
+    WALL,
     ZOMBIE,
     Core,
     Entry,
+    Job,
     Record,
     References,
     Slot,
     drop,
+    job_at,
     record_at,
     slot_at,
     take_references,
@@ -48,9 +55,9 @@ from pysched.errors import TimerLimitError
 # -- room -----------------------------------------------------------------------------------------------------------
 
 cdef int reserve_ring(Core *core) noexcept nogil:
-    """The ring holds each slot at most once: room for all slots is room for ever."""
+    """The ring holds each slot at most once, a job's as often as it may have runs: room for all is room for ever."""
     cdef uint32_t room = core.ring_mask + 1 if core.ring != NULL else 0
-    cdef uint32_t needed = core.slots.chunk_count * CHUNK_ITEMS
+    cdef size_t needed = core.slots.chunk_count * CHUNK_ITEMS + core.instances
     cdef uint32_t wider
     cdef uint32_t *ring
     if room >= needed:
@@ -76,7 +83,7 @@ cdef int core_reserve(Core *core, size_t slots, size_t records) noexcept nogil:
     """
     cdef int failure
     slots += core.reserved
-    if (not records and slab_room(&core.slots) >= slots and core.slots.top + slots <= core.ring_mask
+    if (not records and slab_room(&core.slots) >= slots and core.slots.top + slots + core.instances <= core.ring_mask
             and core.heap.size + core.outside + core.periodic + slots <= core.heap.capacity):
         return 0
     if core.slots.chunk_count == 0 or slab_room(&core.slots) < slots:
@@ -150,7 +157,8 @@ cdef uint32_t core_place(Core *core, const Entry *entry, uint32_t key) noexcept:
     slot.tie = core_next_tie(core, index)
     heap_push(&core.heap, slot.when, slot.tie)
     core.live += 1
-    core.scheduled += 1
+    core.scheduled += not entry.flags & ALARM
+    core.alarms += entry.flags & ALARM != 0
     return index
 
 
@@ -211,12 +219,30 @@ cdef void core_free_slot(Core *core, uint32_t index, Slot *slot) noexcept nogil:
 
 
 cdef void core_free_zombie(Core *core, uint32_t index) noexcept nogil:
-    """Frees a slot that was cancelled in the ring, which holds it no longer."""
+    """Frees a slot that was cancelled in the ring, once the ring no longer holds it."""
     cdef Slot *slot = slot_at(core, index)
-    slot.state = FREE
     core.zombies -= 1
+    slot.record -= 1
+    if slot.record:
+        return
+    slot.state = FREE
     if slot.generation:
         slab_give(&core.slots, index)
+
+
+cdef uint32_t release_job(Core *core, Slot *slot) noexcept nogil:
+    """Frees the record of a job that is cancelled; returns how many entries of the ready ring it leaves behind."""
+    cdef Job *job = job_at(core, slot.record)
+    cdef uint32_t entries = job.waiting + job.stale
+    core.zombies -= job.stale            # they are counted anew, with the others
+    core.instances -= job.instances - 1
+    core.wall_jobs -= job.flags & WALL != 0
+    if job.schedule != NULL:
+        job.schedule.jobs -= 1
+    free(job.queue)
+    slab_give(&core.jobs, slot.record)
+    slot.record = 0
+    return entries
 
 
 cdef void sweep_ring(Core *core) noexcept nogil:
@@ -235,10 +261,10 @@ cdef void core_detach(Core *core, uint32_t index, bint keep_key, References *gar
     """Cancels a live timer.  Its references go to `garbage`; its key's entry stays with `keep_key`."""
     cdef Slot *slot = slot_at(core, index)
     cdef KeyEntry *key
-    cdef bint in_ring = slot.state == READY
+    cdef uint32_t entries = slot.state == READY      # of the ready ring
     take_references(slot, garbage)
     garbage.key = NULL
-    if slot.key:
+    if slot.key and not slot.flags & JOB:
         key = keys_at(&core.keys, slot.key)
         key.slot = 0
         if slot.state == HELD:
@@ -249,19 +275,23 @@ cdef void core_detach(Core *core, uint32_t index, bint keep_key, References *gar
         core.stale += 1
     else:
         core.outside -= 1
-    if slot.record:
-        in_ring = record_at(core, slot.record).waiting != 0
+    if slot.flags & JOB:
+        entries = release_job(core, slot)
+    elif slot.record:
+        entries = record_at(core, slot.record).waiting
         slab_give(&core.records, slot.record)
         slot.record = 0
         core.periodic -= 1
-    if slot.state != RUNNING:
+    if slot.state != RUNNING and slot.state != PAUSED and slot.state != ENDED:
         core.live -= 1
-    core.cancelled += 1
-    if in_ring:
+    core.cancelled += not slot.flags & ALARM
+    core.alarms -= slot.flags & ALARM != 0
+    if entries:
         slot.tie = 0
         slot.state = ZOMBIE
+        slot.record = entries
         slot.generation += 1
-        core.zombies += 1
+        core.zombies += entries
         if core.zombies > core.ring_count - core.zombies + STALE_ALLOWANCE:
             sweep_ring(core)
     else:
@@ -391,7 +421,7 @@ cdef void core_renumber(Core *core) noexcept nogil:
         slot = slot_at(core, <uint32_t>i)
         if slot.state == READY or slot.state == HELD or slot.state == RUNNING:
             heap_push(&core.heap, slot.when, slot.tie)
-        elif slot.state == PENDING and slot.record:
+        elif slot.state == PENDING and slot.record and not slot.flags & JOB:
             record = record_at(core, slot.record)
             if record.waiting:
                 heap_push(&core.heap, record.waiting_when, record.waiting_tie)
@@ -408,7 +438,7 @@ cdef void core_renumber(Core *core) noexcept nogil:
                 nodes[kept].when = slot.when
                 nodes[kept].tie = slot.tie
                 kept += 1
-        elif slot.record:
+        elif slot.record and not slot.flags & JOB:
             record = record_at(core, slot.record)
             if record.waiting and record.waiting_tie == nodes[i].tie:
                 core.order += 1

@@ -1,8 +1,848 @@
-"""The command scheduler and what it submits, under the name of the module that the reference has them in."""
+"""`Scheduler`: jobs at intervals, by cron, once; and `CommandScheduler`, under the reference's name of this module.
+
+The engine keeps slots and counts; here are names, options and views. A job that is all default has nothing here at
+all: its id is its reference in the engine, written out.
+"""
 
 from __future__ import annotations
 
-from pysched.commands import ScheduledCommand
-from pysched.engine import CommandScheduler
+import itertools
+from datetime import datetime, timedelta, tzinfo
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-__all__ = ["CommandScheduler", "ScheduledCommand"]
+from pysched import lifecycle
+from pysched.callbacks import Wanted, check_callback, is_simple, name_of, wanted_of
+from pysched.clock import NEVER
+from pysched.commands import ScheduledCommand
+from pysched.engine import Calendar, CalendarSchedule, CommandScheduler, JobEngine, Zone
+from pysched.job import DEFAULTS, JobInfo, JobOptions
+from pysched.reports import call_handler, log_error, logger
+from pysched.runner import JobRun, ManagedJob, Runner, at, text_of
+from pysched.schedule import duration_text, parse_cron, parse_duration
+from pysched.token import CancelToken
+from pysched.zones import parse_zone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from concurrent.futures import Executor
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from pysched.clock import Clock
+    from pysched.stats import EngineStats
+
+__all__ = ["CommandScheduler", "ScheduledCommand", "Scheduler"]
+
+F = TypeVar("F", bound="Callable[..., object]")
+
+NS = 1_000_000_000
+_SERIALS = itertools.count(1)
+_EPOCH = at(0, parse_zone("UTC"))
+_MICROSECOND = timedelta(microseconds=1)
+_MOST_INSTANCES = 1 << 20
+_FEW_CALENDARS = 64
+_PLAIN = Wanted(cancel=False, ctx=False)
+
+
+class Scheduler:
+    """Runs jobs at intervals (`every`), by cron expressions (`cron`) and once (`after`, `at`), on a pool of workers.
+
+    Parameters
+    ----------
+    max_workers
+        How many callbacks run at once: the threads of a pool of the scheduler's own; default 4.
+    executor
+        A `concurrent.futures` executor of yours instead, which is never shut down here.
+    clock
+        A `pysched.Clock`; default: the system's. On a `pysched.testing.ManualClock` nothing runs but in `advance`.
+    timezone
+        Of cron jobs and of the times shown; a name or a `tzinfo`, default: the system's zone.
+    on_error
+        `on_error(exc, run)` is called with what a callback raised and its `JobRun`, once per failed attempt, instead
+        of the log with its traceback. A job's own goes first.
+    name
+        Of the loop's thread; workers are ``{name}-worker_{i}``.
+
+    Jobs may be registered, changed and looked at from any thread, also from their callbacks, before and after the
+    start. Bad arguments raise TypeError or ValueError naming the argument, with nothing changed.
+    """
+
+    def __init__(
+        self,
+        max_workers: int | None = None,
+        *,
+        executor: Executor | None = None,
+        clock: Clock | None = None,
+        timezone: str | tzinfo | None = None,
+        on_error: Callable[[BaseException, JobRun], object] | None = None,
+        name: str = "pysched",
+    ) -> None:
+        if max_workers is not None and executor is not None:
+            raise ValueError("max_workers and executor exclude each other")
+        workers = 4 if max_workers is None else max_workers
+        if isinstance(workers, bool) or not isinstance(workers, int):
+            raise TypeError(f"max_workers must be an int, got {type(workers).__name__}")
+        if not 1 <= workers <= 1 << 20:
+            raise ValueError(f"max_workers must be from 1 to {1 << 20}, got {workers}")
+        if isinstance(executor, int):
+            raise TypeError(f"executor must be an Executor, got {type(executor).__name__}")
+        _check_handler(on_error)
+        self._zone = parse_zone(timezone)
+        self._workers = workers if executor is None else None
+        self._on_error = on_error
+        self._engine = JobEngine(self, workers if executor is None else executor, clock, name)
+        self._runner = Runner(self._engine, clock, self._report, self._set_error)
+        self._prefix = f"{next(_SERIALS):x}-"
+        self._ids: dict[str, int] = {}  # of jobs that have an id of their own, by it: their references
+        self._options: dict[int, JobOptions] = {}  # of jobs that are not all default, by reference
+        self._errors: dict[int, str] = {}  # last_error of jobs that have failed, by reference
+        self._schedules: dict[object, CalendarSchedule] = {}
+        self._sweep_at = _FEW_CALENDARS
+        self._closed = False
+        self._warned = False
+        lifecycle.register(self)
+
+    @property
+    def name(self) -> str:
+        return self._engine.name
+
+    # -- registering --
+
+    @overload
+    def every(self, interval: str | float | timedelta, callback: F, *args: Any, **options: Any) -> str: ...
+    @overload
+    def every(self, interval: str | float | timedelta, callback: None = None, *args: Any, **options: Any) -> Callable[[F], F]: ...
+    def every(  # type: ignore[misc]
+        self,
+        interval: str | float | timedelta,
+        callback: Callable[..., object] | None = None,
+        max_retries: int = 0,
+        retry_backoff: float = 0.5,
+        timeout: float | str | timedelta | None = None,
+        max_instances: int = 1,
+        *,
+        id: str | None = None,
+        name: str | None = None,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        tags: Iterable[str] = (),
+        start_at: datetime | None = None,
+        until: datetime | None = None,
+        max_runs: int | None = None,
+        jitter: float | str | timedelta | None = None,
+        immediate: bool = False,
+        replace: bool = False,
+        on_error: Callable[[BaseException, JobRun], object] | None = None,
+    ) -> Any:
+        """Run `callback` on a fixed grid: now + k x `interval`, started or not.
+
+        `interval`: "250ms", "10s", "1h30m", "1d", seconds, or a `timedelta`; at most 10**9 s. Returns the job's id;
+        without a callback a decorator, which registers the function and returns it unchanged. A job's other options
+        are the same for `cron`, `after` and `at`, where they make sense; see `docs` and README for the table.
+        O(log n).
+
+        Raises:
+            ValueError: an argument is out of range, or the id is taken and not `replace`.
+            TypeError: an argument is of a wrong type, or a parameter of the callback cannot be filled.
+        """
+        period = parse_duration(interval, "interval")
+        if callback is None:
+            return self._decorator(
+                self.every, interval, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
+                max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags, start_at=start_at,
+                until=until, max_runs=max_runs, jitter=jitter, immediate=immediate, replace=replace, on_error=on_error,
+            )
+        engine = self._engine
+        if (
+            max_retries == 0 and max_instances == 1 and timeout is None and id is None and name is None
+            and kwargs is None and start_at is None and until is None and max_runs is None and jitter is None
+            and on_error is None and not args and not tags and not immediate and retry_backoff == 0.5
+            and is_simple(callback) and not self._closed
+        ):  # nothing is kept of it here
+            reference = engine.add(callback, (), period, None, engine.time_ns() + period, False)
+            return self._default_id(reference)
+        return self._register(
+            callback, period=period, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
+            max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags, start_at=start_at,
+            until=until, max_runs=max_runs, jitter=jitter, immediate=immediate, replace=replace, on_error=on_error,
+        )
+
+    def cron(
+        self,
+        expression: str,
+        callback: Callable[..., object] | None = None,
+        max_retries: int = 0,
+        retry_backoff: float = 0.5,
+        timeout: float | str | timedelta | None = None,
+        max_instances: int = 1,
+        *,
+        timezone: str | tzinfo | None = None,
+        seconds: bool = False,
+        hashed: bool = False,
+        id: str | None = None,
+        name: str | None = None,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        tags: Iterable[str] = (),
+        start_at: datetime | None = None,
+        until: datetime | None = None,
+        max_runs: int | None = None,
+        jitter: float | str | timedelta | None = None,
+        immediate: bool = False,
+        replace: bool = False,
+        on_error: Callable[[BaseException, JobRun], object] | None = None,
+    ) -> Any:
+        """Run `callback` whenever the wall clock matches `expression`, in the grammar of Debian's cron.
+
+        `seconds`: six fields, the first for seconds. `timezone`: default that of the scheduler. `hashed`: `H` stands
+        for a value hashed on the job's id, or without one on the callback's qualified name. The rest as for `every`.
+        """
+        zone = self._zone if timezone is None else parse_zone(timezone)
+        if hashed and callback is None:
+            text = "decorated"
+        elif hashed:
+            text = id if id is not None else f"{getattr(callback, '__module__', '')}.{name_of(callback)}"
+        schedule = self._schedule_of(expression, seconds, text if hashed else None, zone)
+        if callback is None:
+            return self._decorator(
+                self.cron, expression, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
+                max_instances=max_instances, timezone=timezone, seconds=seconds, hashed=hashed, id=id, name=name,
+                args=args, kwargs=kwargs, tags=tags, start_at=start_at, until=until, max_runs=max_runs, jitter=jitter,
+                immediate=immediate, replace=replace, on_error=on_error,
+            )
+        return self._register(
+            callback, schedule=schedule, zone=zone, max_retries=max_retries, retry_backoff=retry_backoff,
+            timeout=timeout, max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags,
+            start_at=start_at, until=until, max_runs=max_runs, jitter=jitter, immediate=immediate, replace=replace,
+            on_error=on_error,
+        )
+
+    def after(
+        self,
+        delay: str | float | timedelta,
+        callback: Callable[..., object] | None = None,
+        max_retries: int = 0,
+        retry_backoff: float = 0.5,
+        timeout: float | str | timedelta | None = None,
+        max_instances: int = 1,
+        *,
+        id: str | None = None,
+        name: str | None = None,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        tags: Iterable[str] = (),
+        replace: bool = False,
+        on_error: Callable[[BaseException, JobRun], object] | None = None,
+    ) -> Any:
+        """Run `callback` once, `delay` (what `every` takes, or 0) from now. The job leaves when its run has ended."""
+        wait = parse_duration(delay, "delay", zero=True)
+        if callback is None:
+            return self._decorator(
+                self.after, delay, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
+                max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags, replace=replace,
+                on_error=on_error,
+            )
+        return self._register(
+            callback, wait=wait, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
+            max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags, replace=replace,
+            on_error=on_error,
+        )
+
+    def at(
+        self,
+        when: datetime,
+        callback: Callable[..., object] | None = None,
+        max_retries: int = 0,
+        retry_backoff: float = 0.5,
+        timeout: float | str | timedelta | None = None,
+        max_instances: int = 1,
+        *,
+        id: str | None = None,
+        name: str | None = None,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        tags: Iterable[str] = (),
+        replace: bool = False,
+        on_error: Callable[[BaseException, JobRun], object] | None = None,
+    ) -> Any:
+        """Run `callback` once, at `when`, an aware datetime; one in the past runs at once."""
+        when_ns = _wall_ns_of(when, "when")
+        if callback is None:
+            return self._decorator(
+                self.at, when, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
+                max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags, replace=replace,
+                on_error=on_error,
+            )
+        return self._register(
+            callback, when=when, when_ns=when_ns, max_retries=max_retries, retry_backoff=retry_backoff,
+            timeout=timeout, max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags,
+            replace=replace, on_error=on_error,
+        )
+
+    def _decorator(self, register: Callable[..., str], what: object, **options: Any) -> Callable[[F], F]:
+        self._check_options(**options)
+
+        def decorate(function: F) -> F:
+            register(what, function, **options)
+            return function
+
+        return decorate
+
+    def _check_options(self, **options: Any) -> dict[str, Any]:
+        """What of the options can be checked without a callback, in the form in which it is used."""
+        checked = dict(options)
+        _check_count(options["max_retries"], "max_retries", least=0)
+        _check_count(options["max_instances"], "max_instances", least=1, most=_MOST_INSTANCES)
+        checked["retry_backoff"] = parse_duration(options["retry_backoff"], "retry_backoff", zero=True) / NS
+        timeout = options["timeout"]
+        checked["timeout"] = None if timeout is None else parse_duration(timeout, "timeout") / NS
+        if options.get("max_runs") is not None:
+            _check_count(options["max_runs"], "max_runs", least=1)
+        job_id = options["id"]
+        if job_id is not None:
+            if not isinstance(job_id, str):
+                raise TypeError(f"id must be a str, got {type(job_id).__name__}")
+            if not job_id:
+                raise ValueError("id must not be empty")
+        if options["name"] is not None and not isinstance(options["name"], str):
+            raise TypeError(f"name must be a str, got {type(options['name']).__name__}")
+        tags = options["tags"]
+        if isinstance(tags, str):
+            raise TypeError("tags must be an iterable of str, got a str")
+        checked["tags"] = frozenset(tags)
+        for tag in checked["tags"]:
+            if not isinstance(tag, str):
+                raise TypeError(f"tags must be an iterable of str, got a {type(tag).__name__} in it")
+        checked["args"] = tuple(options["args"])
+        kwargs = options["kwargs"]
+        checked["kwargs"] = dict(kwargs) if kwargs is not None else {}
+        for key in checked["kwargs"]:
+            if not isinstance(key, str):
+                raise TypeError(f"kwargs must have names for keys, got {key!r}")
+        for name in ("start_at", "until"):
+            if options.get(name) is not None:
+                checked[name] = _wall_ns_of(options[name], name)
+        if options.get("jitter") is not None:
+            checked["jitter"] = parse_duration(options["jitter"], "jitter", zero=True)
+        _check_handler(options["on_error"])
+        return checked
+
+    def _register(
+        self,
+        callback: Callable[..., object],
+        *,
+        period: int = 0,
+        schedule: CalendarSchedule | None = None,
+        zone: tzinfo | None = None,
+        wait: int | None = None,
+        when: datetime | None = None,
+        when_ns: int = 0,
+        **given: Any,
+    ) -> str:
+        options = self._check_options(**given)
+        check_callback(callback)
+        args, kwargs = options["args"], options["kwargs"]
+        wanted = _PLAIN if is_simple(callback) and not args and not kwargs else wanted_of(callback, args, kwargs)
+        slot, wall, until = self._first_slot(period, schedule, wait, when_ns, options)
+        jitter = options.get("jitter") or 0
+        if period and jitter >= period:
+            raise ValueError(f"jitter must be less than the interval, got {given['jitter']!r}")
+        if wait is not None:
+            text = f"after {duration_text(wait)}"
+        elif when is not None:
+            text = f"at {when.isoformat()}"
+            zone = when.tzinfo
+        else:
+            text = None
+        job_id: str | None = options["id"]
+        record: JobOptions | None = None
+        managed = bool(
+            options["max_retries"] or options["timeout"] is not None or wanted.cancel or wanted.ctx or kwargs
+        )
+        if (
+            managed or job_id is not None or options["name"] is not None or options["tags"] or text is not None
+            or options["on_error"] is not None or options["retry_backoff"] != 0.5
+        ):
+            record = JobOptions(
+                id=job_id, name=options["name"], schedule=text, tags=options["tags"], zone=zone,
+                max_retries=options["max_retries"], retry_backoff=options["retry_backoff"],
+                timeout=options["timeout"], on_error=options["on_error"],
+            )
+        called: Callable[..., object] = callback
+        if managed:
+            assert record is not None
+            called = ManagedJob(
+                self._runner, callback, args, kwargs, wanted, record, zone or self._zone, self._id_of
+            )
+            args = ()
+        if self._closed and not self._warned:
+            self._warned = True
+            logger().warning("%s was shut down: jobs that are registered now never run", self.name)
+        return self._add(
+            job_id, record, given["replace"],
+            partial(
+                self._engine.add, called, args, period, schedule, slot, wall, managed, options["max_instances"],
+                until, jitter, options.get("max_runs") or 0, bool(options.get("immediate")),
+            ),
+        )
+
+    def _first_slot(
+        self, period: int, schedule: CalendarSchedule | None, wait: int | None, when_ns: int, options: dict[str, Any]
+    ) -> tuple[int, bool, int]:
+        """The job's first slot and its end, on its clock, and whether that is the wall clock."""
+        engine = self._engine
+        now, wall_now = engine.time_ns(), engine.wall_ns()
+        start_at, until = options.get("start_at"), options.get("until")
+        end = NEVER
+        if period:
+            slot = now + period
+            if start_at is not None:
+                slot = now + (start_at - wall_now)
+                if slot < now:
+                    slot += -((slot - now) // period) * period
+            if until is not None:
+                end = now + (until - wall_now)
+            wall = False
+        elif schedule is not None:
+            after = wall_now if start_at is None else max(wall_now, start_at - 1)
+            found = schedule.next(after)
+            if found is None:
+                raise ValueError("expression never comes again before the year 2262")
+            slot, wall = found, True
+            if until is not None:
+                end = until
+        elif wait is not None:
+            slot, wall = now + wait, False
+        else:
+            slot, wall = when_ns, True
+        if slot >= end:
+            raise ValueError("until must be after the job's first slot: the job would never run")
+        return min(slot, NEVER), wall, min(end, NEVER)
+
+    def _add(self, job_id: str | None, record: JobOptions | None, replace: bool, add: Callable[[], int]) -> str:
+        if job_id is None:
+            reference = add()
+            if record is not None:
+                self._options[reference] = record
+            text = self._default_id(reference)
+        else:
+            text = job_id
+            taken = self._ids.setdefault(job_id, 0)
+            if taken or self._of_default_id(job_id):
+                if not replace:
+                    if not taken:
+                        del self._ids[job_id]
+                    raise ValueError(f"id {job_id!r} is taken; use replace=True to replace that job")
+                self._remove(taken or self._of_default_id(job_id))
+                self._ids.setdefault(job_id, 0)
+            try:
+                reference = add()
+            except BaseException:
+                self._ids.pop(job_id, None)
+                raise
+            assert record is not None
+            self._options[reference] = record
+            self._ids[job_id] = reference
+        if record is not None and self._engine.snapshot(reference) is None:  # it has come and gone already
+            self._job_left(reference)
+        return text
+
+    # -- ids --
+
+    def _default_id(self, reference: int) -> str:
+        return f"{self._prefix}{reference:x}"
+
+    def _of_default_id(self, job_id: str) -> int:
+        """The reference of a live job that has this id by default, or 0."""
+        if not job_id.startswith(self._prefix):
+            return 0
+        try:
+            reference = int(job_id[len(self._prefix) :], 16)
+        except ValueError:
+            return 0
+        if self._default_id(reference) != job_id or reference >> 56:
+            return 0
+        record = self._options.get(reference)
+        if (record is not None and record.id is not None) or self._engine.snapshot(reference) is None:
+            return 0
+        return reference
+
+    def _id_of(self, reference: int) -> str:
+        record = self._options.get(reference)
+        return self._default_id(reference) if record is None or record.id is None else record.id
+
+    def _reference_of(self, job_id: str) -> int:
+        """Raises KeyError for an unknown id."""
+        if not isinstance(job_id, str):
+            raise KeyError(job_id)
+        reference = self._ids.get(job_id) or self._of_default_id(job_id)
+        if not reference:
+            raise KeyError(job_id)
+        return reference
+
+    # -- what the engine and the runner tell --
+
+    def _job_failed(self, reference: int, error: BaseException) -> None:
+        self._set_error(reference, error)
+        options = self._options.get(reference, DEFAULTS)
+        self._report(error, self._current_run(), options)
+
+    def _set_error(self, reference: int, error: BaseException | str) -> None:
+        self._errors[reference] = error if isinstance(error, str) else text_of(error)
+
+    def _report(self, error: BaseException, run: JobRun | None, options: JobOptions) -> None:
+        handler = options.on_error or self._on_error
+        if handler is not None:
+            call_handler(handler, error, run)
+        else:
+            log_error(f"{self.name}: job {run.job_id if run else '?'} raised an exception", error)
+
+    def _job_left(self, reference: int) -> None:
+        record = self._options.pop(reference, None)
+        self._errors.pop(reference, None)
+        if record is not None and record.id is not None and self._ids.get(record.id) == reference:
+            self._ids.pop(record.id, None)
+
+    def _current_run(self) -> JobRun | None:
+        """The run of an unmanaged job that this thread is inside of."""
+        found = self._engine.current()
+        if found is None:
+            return None
+        reference, number, scheduled_ns = found
+        job_id = self._id_of(reference)
+        zone = self._options.get(reference, DEFAULTS).zone or self._zone
+        return JobRun(job_id, f"{job_id}#{number}", at(scheduled_ns, zone), 1, CancelToken())
+
+    # -- control --
+
+    def remove_job(self, id: str) -> bool:
+        """Remove a job: True if that prevented a run that would have come. KeyError for an unknown id. O(1).
+
+        A run in progress goes on, its token does not fire; retries that wait are dropped.
+        """
+        prevented = self._remove(self._reference_of(id))
+        if prevented is None:
+            raise KeyError(id)
+        return prevented
+
+    def _remove(self, reference: int) -> bool | None:
+        prevented = self._engine.remove(reference)
+        self._runner.drop_retries(reference)
+        if prevented is not None:
+            self._job_left(reference)
+        return prevented
+
+    def remove_all_jobs(self, tag: str | None = None) -> int:
+        """Remove all jobs, or those with the tag; returns how many there were. O(n)."""
+        removed = 0
+        for snapshot in self._engine.snapshots():
+            if tag is None or tag in self._options.get(snapshot[0], DEFAULTS).tags:
+                removed += self._remove(snapshot[0]) is not None
+        return removed
+
+    def pause_job(self, id: str) -> None:
+        """Let the job's slots pass by (`paused_count`); runs in progress go on. KeyError for an unknown id."""
+        if not self._engine.pause(self._reference_of(id)):
+            raise KeyError(id)
+
+    def resume_job(self, id: str) -> None:
+        """Wait for the job's next slot on its old grid; a one-shot whose time has passed runs at once."""
+        if not self._engine.resume(self._reference_of(id)):
+            raise KeyError(id)
+
+    def run_job(self, id: str) -> bool:
+        """Run the job now, besides its slots, paused or not: False if `max_instances` runs are busy.
+
+        Raises KeyError for an unknown id, RuntimeError if the scheduler is not running.
+        """
+        reference = self._reference_of(id)
+        if not self._engine.running:
+            raise RuntimeError(f"{self.name} is not running")
+        started = self._engine.run_job(reference)
+        if started is None:
+            raise KeyError(id)
+        return started
+
+    def reschedule_job(
+        self,
+        id: str,
+        *,
+        every: str | float | timedelta | None = None,
+        cron: str | None = None,
+        after: str | float | timedelta | None = None,
+        at: datetime | None = None,
+        timezone: str | tzinfo | None = None,
+        start_at: datetime | None = None,
+    ) -> None:
+        """Give the job a new grid from now on, by exactly one of `every`, `cron`, `after` and `at`.
+
+        Id, options, counters and pause stay; a queued run is dropped, one in progress goes on.
+        """
+        reference = self._reference_of(id)
+        if sum(each is not None for each in (every, cron, after, at)) != 1:
+            raise ValueError("exactly one of every, cron, after and at must be given")
+        if timezone is not None and cron is None:
+            raise ValueError("timezone goes with cron only")
+        if start_at is not None and every is None and cron is None:
+            raise ValueError("start_at goes with every and cron only")
+        zone = self._zone if timezone is None else parse_zone(timezone)
+        schedule = None if cron is None else self._schedule_of(cron, False, None, zone)
+        period = 0 if every is None else parse_duration(every, "every")
+        wait = None if after is None else parse_duration(after, "after", zero=True)
+        options = {"start_at": None if start_at is None else _wall_ns_of(start_at, "start_at")}
+        when_ns = 0 if at is None else _wall_ns_of(at, "at")
+        slot, wall, _ = self._first_slot(period, schedule, wait, when_ns, options)
+        text = None
+        if wait is not None:
+            text = f"after {duration_text(wait)}"
+        elif at is not None:
+            text, zone = f"at {at.isoformat()}", at.tzinfo or zone
+        record = self._options.get(reference)
+        if record is None and text is not None:
+            record = self._options[reference] = JobOptions()
+        if record is not None:
+            record.schedule = text
+            record.zone = zone if cron is not None or at is not None else None
+        if not self._engine.reschedule(reference, period, schedule, slot, wall):
+            raise KeyError(id)
+
+    def pause(self) -> None:
+        """Let the slots of all jobs pass by; apart from the pauses of single jobs."""
+        self._engine.pause_all()
+
+    def resume(self) -> None:
+        """End `pause`."""
+        self._engine.resume_all()
+
+    # -- life --
+
+    @property
+    def running(self) -> bool:
+        """Whether it is started and not shut down."""
+        return self._engine.running
+
+    def start_background(self) -> None:
+        """Start on a thread of its own and return. RuntimeError if it runs; after `shutdown` a warning, no more."""
+        if self._refuses_start():
+            return
+        if self._engine.running:
+            raise RuntimeError(f"{self.name} is running already")
+        self._engine.start()
+
+    def run(self) -> None:
+        """Run until `shutdown()`; Ctrl-C ends it at once, as a KeyboardInterrupt, after tokens were fired."""
+        if self._refuses_start():
+            return
+        try:
+            self._engine.run()
+        except BaseException:
+            self._runner.cancel_all()
+            raise
+
+    def _refuses_start(self) -> bool:
+        if self._closed:
+            logger().warning("%s was shut down, which is one-way: it does not start again", self.name)
+        return self._closed
+
+    def shutdown(self, wait: bool = True, timeout: float | None = None) -> list[JobInfo]:
+        """Stop for good: fires every token, drops retries and queued runs, waits for what runs.
+
+        Waits at most `timeout` seconds (None: without limit), not at all if not `wait`, nor from inside a callback.
+        Returns the jobs that are still running. Safe at any time, any number of times.
+        """
+        limit = None if timeout is None else parse_duration(timeout, "timeout", zero=True) / NS
+        self._closed = True
+        self._runner.cancel_all()
+        self._engine.stop(limit if wait else 0.0)
+        self._runner.cancel_all()
+        return [self._info(snapshot) for snapshot in self._engine.snapshots() if snapshot[RUNNING]] + [
+            info for run in list(self._runner.abandoned) if (info := self._try_info(run.ticket.reference)) is not None
+        ]
+
+    def __enter__(self) -> Self:
+        self.start_background()
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.shutdown()
+
+    def _at_exit(self) -> None:
+        self._closed = True
+        self._runner.cancel_all()
+
+    def _after_fork_in_child(self) -> None:
+        self._runner.forget_threads()
+
+    # -- looking --
+
+    def get_job(self, id: str) -> JobInfo:
+        """The job at this instant. KeyError for an unknown id. O(1)."""
+        info = self._try_info(self._reference_of(id))
+        if info is None:
+            raise KeyError(id)
+        return info
+
+    def list_jobs(self, tag: str | None = None) -> list[dict[str, Any]]:
+        """All jobs, or those with the tag, in order of registration, as dicts of what `JobInfo` has.
+
+        Times are strings of whole Unix seconds, as rust-py-scheduler has them. O(n log n).
+        """
+        return [
+            self._dict(snapshot)
+            for snapshot in self._engine.snapshots()
+            if tag is None or tag in self._options.get(snapshot[0], DEFAULTS).tags
+        ]
+
+    def next_runs(self, id: str, n: int) -> list[datetime]:
+        """The job's next `n` slots, aware, in its zone; none while it is paused. KeyError for an unknown id."""
+        _check_count(n, "n", least=0, most=10**6)
+        snapshot = self._engine.snapshot(self._reference_of(id))
+        if snapshot is None:
+            raise KeyError(id)
+        if snapshot[ENABLED] is False or snapshot[SLOT] is None:
+            return []
+        zone = self._zone_of(snapshot)
+        first, last, limit = snapshot[SLOT], snapshot[UNTIL], snapshot[TICKS_LEFT]
+        n = min(n, limit) if limit else n
+        slots: Iterable[int]
+        if snapshot[SCHEDULE] is not None:
+            slots = itertools.islice(snapshot[SCHEDULE].slots(first), n)
+        elif snapshot[PERIOD]:
+            slots = (first + k * snapshot[PERIOD] for k in range(n))
+        else:
+            slots = (first,)[:n]
+        return [at(slot, zone) for slot in slots if slot < last]
+
+    def stats(self) -> EngineStats:
+        """Counters of runs, and the lateness of their starts; `pending` counts jobs. See `EngineStats`."""
+        return self._engine.stats()._replace(pending=len(self._engine), abandoned=len(self._runner.abandoned))
+
+    def is_healthy(self) -> bool:
+        """Whether it runs, and calls that were given up after their time-out do not occupy all its workers."""
+        return self.running and (self._workers is None or len(self._runner.abandoned) < self._workers)
+
+    def __len__(self) -> int:
+        """How many jobs there are."""
+        return len(self._engine)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        state = "running" if self.running else "shut down" if self._closed else "not started"
+        return f"<Scheduler {self.name!r} {state}, {len(self)} jobs>"
+
+    def _check(self) -> None:
+        self._engine._check()
+        for job_id, reference in list(self._ids.items()):
+            if reference and self._options[reference].id != job_id:
+                raise AssertionError("an id and its job disagree")
+
+    def _zone_of(self, snapshot: tuple[Any, ...]) -> tzinfo:
+        if snapshot[SCHEDULE] is not None:
+            zone: tzinfo = snapshot[SCHEDULE].label[1]
+            return zone
+        return self._options.get(snapshot[0], DEFAULTS).zone or self._zone
+
+    def _try_info(self, reference: int) -> JobInfo | None:
+        snapshot = self._engine.snapshot(reference)
+        return None if snapshot is None else self._info(snapshot)
+
+    def _info(self, snapshot: tuple[Any, ...]) -> JobInfo:
+        zone = self._zone_of(snapshot)
+        values = self._dict(snapshot)
+        for key, ns in (
+            ("last_run_at", snapshot[LAST_END]),
+            ("next_run_at", snapshot[NEXT]),
+            ("started_at", snapshot[LAST_START]),
+        ):
+            values[key] = None if ns is None else at(ns, zone)
+        values["timezone"] = zone
+        return JobInfo(**values)
+
+    def _dict(self, snapshot: tuple[Any, ...]) -> dict[str, Any]:
+        (
+            reference, _, callback, next_ns, enabled, period, schedule, failing, started, succeeded, failed, timed_out,
+            coalesced, paused, last_start, last_end, running, instances, _, _, _,
+        ) = snapshot
+        options = self._options.get(reference, DEFAULTS)
+        if options.schedule is not None:
+            text = options.schedule
+        elif schedule is not None:
+            text = schedule.label[0]
+        else:
+            text = f"every {duration_text(period)}"
+        if type(callback) is ManagedJob:
+            callback = callback.callback
+        return {
+            "id": self._default_id(reference) if options.id is None else options.id,
+            "name": options.name if options.name is not None else name_of(callback),
+            "schedule": text,
+            "enabled": enabled,
+            "run_count": succeeded,
+            "error_count": failed,
+            "last_run_at": None if last_end is None else str(last_end // NS),
+            "next_run_at": None if next_ns is None else str(next_ns // NS),
+            "max_retries": options.max_retries,
+            "last_error": self._errors.get(reference, "") if failing else None,
+            "retry_backoff": options.retry_backoff,
+            "timeout": options.timeout,
+            "max_instances": instances,
+            "running": running,
+            "coalesced_count": coalesced,
+            "timeout_count": timed_out,
+            "started_count": started,
+            "missed_count": 0,
+            "paused_count": paused,
+            "tags": options.tags,
+            "timezone": str(self._zone_of(snapshot)),
+            "started_at": None if last_start is None else str(last_start // NS),
+        }
+
+    # -- calendars --
+
+    def _schedule_of(self, expression: str, seconds: bool, hashed: str | None, zone: tzinfo) -> CalendarSchedule:
+        """The schedule that all jobs of that expression and zone share."""
+        key = (expression, seconds, hashed, id(zone))
+        known = self._schedules.get(key)
+        if known is not None:
+            return known
+        fields = parse_cron(expression, seconds=seconds, hashed=hashed)
+        found = CalendarSchedule(Calendar(fields, Zone(zone)), (f"cron {fields.expression}", zone))
+        if len(self._schedules) >= self._sweep_at:
+            for other, schedule in list(self._schedules.items()):
+                if not schedule.jobs:
+                    self._schedules.pop(other, None)
+            self._sweep_at = 2 * len(self._schedules) + _FEW_CALENDARS
+        return self._schedules.setdefault(key, found)
+
+
+# Places in a snapshot of the engine.
+NEXT, ENABLED, PERIOD, SCHEDULE = 3, 4, 5, 6
+LAST_START, LAST_END, RUNNING = 14, 15, 16
+SLOT, UNTIL, TICKS_LEFT = 18, 19, 20
+
+
+def _check_count(value: object, name: str, *, least: int, most: int | None = None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, got {type(value).__name__}")
+    if value < least or (most is not None and value > most):
+        raise ValueError(f"{name} must be at least {least}{'' if most is None else f' and at most {most}'}, got {value}")
+
+
+def _check_handler(on_error: object) -> None:
+    if on_error is not None and not callable(on_error):
+        raise TypeError(f"on_error must be callable, got {type(on_error).__name__}")
+
+
+def _wall_ns_of(moment: object, name: str) -> int:
+    """Unix nanoseconds of an aware datetime."""
+    if not isinstance(moment, datetime):
+        raise TypeError(f"{name} must be an aware datetime, got {type(moment).__name__}")
+    if moment.utcoffset() is None:
+        raise ValueError(f"{name} must be aware, got a datetime without a time zone: {moment.isoformat()}")
+    return (moment - _EPOCH) // _MICROSECOND * 1000

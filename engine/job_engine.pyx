@@ -1,0 +1,736 @@
+"""See job_engine.pxd.
+
+A job is named by its reference, an int: the generation of its slot << 24 | the slot, never used twice by an engine.
+
+The owner, a `Scheduler`, is told, with nothing held:
+`_job_failed(reference, error)`   a run that is not managed has raised `error`, before the run is accounted for;
+`_job_left(reference)`            a job has left by itself, after its last run.
+"""
+
+cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from .calendar cimport Calendar, calendar_next
+from .core cimport (
+    ALARM,
+    DISABLED,
+    ENDED,
+    FAILING,
+    IMMEDIATE,
+    JOB,
+    LEFT,
+    MANAGED,
+    NO_ARGUMENTS,
+    OWED,
+    PAUSED,
+    PENDING,
+    READY,
+    STARTED,
+    WALL,
+    Core,
+    Entry,
+    Job,
+    References,
+    Run,
+    Runner,
+    Slot,
+    Waiting,
+    drop,
+    entry_call,
+    job_at,
+    saturating_add,
+    slot_at,
+)
+from .dispatch cimport run as run_here
+from .dispatch cimport start as start_loop
+from .dispatch cimport stats as take_stats
+from .dispatch cimport stop as stop_loop
+from .dispatch cimport wait_idle as wait_until_idle
+from .dispatcher cimport Dispatcher, now_of
+from .drains cimport drains_summon, drains_wanted
+from .executors cimport accept_executor
+from .handle cimport TimerHandle, new_handle
+from .heap cimport SLOT_BITS, SLOT_MASK
+from .interpreter cimport call, is_awaitable, take_exception, this_thread
+from .invariants cimport core_check
+from .jobs cimport (
+    FAILED,
+    SUCCEEDED,
+    TIMED_OUT,
+    Outcome,
+    job_arm,
+    job_draw,
+    job_drop_queued,
+    job_end_run,
+    job_give_back,
+    job_has_room,
+    job_leave_heap,
+    job_pause,
+    job_queue,
+    job_resume,
+    job_settle,
+)
+from .platform cimport NEVER, lock, monotonic_ns, unlock, wall_ns
+from .schedule cimport floor_seconds
+from .slab cimport slab_reserve, slab_take
+from .timers cimport core_add, core_detach, core_next_tie, core_place, core_reserve, core_wants_wake, raise_shortage
+from .waiters cimport core_notify
+
+from types import MethodType
+
+from pysched.awaitables import refuse
+from pysched.reports import log_error
+
+cdef enum:
+    BATCH = 512                      # jobs that are looked at under one hold of the mutex
+    SWEEP = 64
+
+
+cdef class CalendarSchedule:
+    """A calendar with its latest step, to be shared by all jobs that have it.
+
+    `label` is the owner's, for its views.
+    """
+
+    def __init__(self, Calendar calendar not None, label=None):
+        self.calendar = calendar
+        self.label = label
+        self.data.calendar = &calendar.data
+        self.data.owner = <PyObject *>self
+
+    @property
+    def steps(self):
+        """How many steps of the calendar jobs have had computed."""
+        return self.data.steps
+
+    @property
+    def jobs(self):
+        """How many jobs have it."""
+        return self.data.jobs
+
+    def next(self, int64_t after_ns):
+        """The first slot after that time of the wall clock, ns; None if there is none."""
+        cdef int64_t found = calendar_next(self.data.calendar, floor_seconds(after_ns))
+        return found * 1_000_000_000 if found < NEVER // 1_000_000_000 else None
+
+    def slots(self, int64_t first_ns):
+        """Yields the slots from `first_ns` on, which is one."""
+        slot = first_ns
+        while slot is not None:
+            yield slot
+            slot = self.next(slot)
+
+
+cdef class JobEngine(Dispatcher):
+    """Runs jobs for `owner` on `executor`, which is what `Engine` takes; `clock` and `name` are those of an `Engine`."""
+
+    def __init__(self, owner, executor, clock, name):
+        accept_executor(self, executor)
+        self.set_up(name, clock)
+        self.owner = owner
+        self.schedules = set()
+        self.sweep_at = SWEEP
+        self.c.keeps_wall = True
+        self.read_wall()
+        self.c.random = <uint64_t>(0x9E3779B97F4A7C15U if self.driven else wall_ns() ^ <int64_t><size_t>self.c) | 1
+
+    # -- registering --
+
+    def add(
+        self, object callback, tuple args, int64_t period, CalendarSchedule schedule, int64_t slot, bint wall,
+        bint managed=False, uint32_t instances=1, int64_t until=NEVER, int64_t jitter=0, uint64_t max_runs=0,
+        bint immediate=False,
+    ):
+        """Adds a job and returns its reference; O(log n).
+
+        `period` ns, or `schedule`, or neither: one slot.  `slot`: the first, ns on the wall clock if `wall`, else on
+        the monotonic clock.  `managed`: `callback(ticket)` is called instead of `callback(*args)`.  `until` is on the
+        same clock, `jitter` ns, `max_runs` 0: any number.
+        """
+        cdef Core *core = self.c
+        cdef Entry entry
+        cdef Job *job
+        cdef Slot *record
+        cdef Waiting *queue = NULL
+        cdef uint32_t index
+        cdef uint64_t reference
+        cdef int64_t now = now_of(self)
+        cdef int failure
+        cdef bint wake
+        entry_call(&entry, callback, args)
+        entry.key = NULL
+        entry.period = 0
+        entry.flags = JOB | (MANAGED if managed else 0)
+        entry.when = now if immediate else slot
+        if schedule is not None and schedule not in self.schedules:
+            self.keep(schedule)
+        if wall:
+            self.read_wall()
+        if instances > 1:
+            queue = <Waiting *>calloc(instances, sizeof(Waiting))
+            if queue == NULL:
+                raise MemoryError
+        lock(&core.mutex)
+        core.instances += instances - 1
+        failure = slab_reserve(&core.jobs, 1)
+        if not failure:
+            failure = core_reserve(core, 1, 0)
+        if failure:
+            core.instances -= instances - 1
+            unlock(&core.mutex)
+            free(queue)
+            raise_shortage(failure)
+        if wall and not immediate:
+            entry.when = slot - core.wall_offset if slot != NEVER else NEVER
+        if jitter and not immediate:
+            entry.when = saturating_add(entry.when, job_draw(core, jitter))
+        index = core_place(core, &entry, 0)
+        record = slot_at(core, index)
+        record.record = slab_take(&core.jobs)
+        job = job_at(core, record.record)
+        memset(job, 0, sizeof(Job))
+        core.job_order += 1
+        job.order = core.job_order
+        job.period = period
+        if schedule is not None:
+            job.schedule = &schedule.data
+            schedule.data.jobs += 1
+        job.slot = slot
+        job.until = until
+        job.jitter = jitter
+        job.ticks_left = max_runs
+        job.busy_until = -NEVER
+        job.queue = queue
+        job.instances = instances
+        job.flags = (WALL if wall else 0) | (IMMEDIATE if immediate else 0)
+        core.wall_jobs += wall
+        reference = <uint64_t>record.generation << SLOT_BITS | index
+        wake = core_wants_wake(core, entry.when)
+        unlock(&core.mutex)
+        if wake:
+            self.wake()
+        return reference
+
+    cdef int keep(self, CalendarSchedule schedule) except -1:
+        """Keeps the schedule for the jobs that will have it; lets go of those that no job has any more."""
+        cdef CalendarSchedule other
+        if <size_t>len(self.schedules) >= self.sweep_at:
+            self.schedules = {other for other in self.schedules if other.data.jobs}
+            self.sweep_at = 2 * len(self.schedules) + SWEEP
+        self.schedules.add(schedule)
+        return 0
+
+    def call_later(self, int64_t delay, callback):
+        """Calls `callback()` on a worker, `delay` ns from now: a retry."""
+        return self.single(delay, callback, 0)
+
+    def call_alarm(self, int64_t delay, callback):
+        """Calls `callback()` on the loop's thread, `delay` ns from now: a time-out, which must not wait for a worker."""
+        return self.single(delay, callback, ALARM)
+
+    cdef TimerHandle single(self, int64_t delay, object callback, int flags):
+        cdef Entry entry
+        cdef References garbage
+        cdef TimerHandle handle = new_handle(self.c)
+        entry_call(&entry, callback, ())
+        entry.key = NULL
+        entry.period = 0
+        entry.flags = flags
+        entry.when = handle.when_ns = saturating_add(now_of(self), delay)
+        if core_add(self.c, &entry, &handle.slot, &handle.generation, &garbage):
+            self.wake()
+        return handle
+
+    # -- one job --
+
+    cdef Slot *find(self, uint64_t reference) noexcept:
+        """The slot of a job that has not left; NULL if there is none.  The mutex is held."""
+        cdef uint64_t index = reference & SLOT_MASK
+        cdef Slot *slot
+        if index == 0 or index >= self.c.slots.top:
+            return NULL
+        slot = slot_at(self.c, <uint32_t>index)
+        if slot.generation != reference >> SLOT_BITS or not slot.flags & JOB or slot.callback == NULL:
+            return NULL
+        return NULL if job_at(self.c, slot.record).flags & LEFT else slot
+
+    def remove(self, uint64_t reference):
+        """Removes a job: whether that prevented a run that would have come; None if there is no such job."""
+        cdef Core *core = self.c
+        cdef References garbage
+        cdef Slot *slot
+        cdef Job *job
+        cdef bint prevented
+        lock(&core.mutex)
+        slot = self.find(reference)
+        if slot == NULL:
+            unlock(&core.mutex)
+            return None
+        job = job_at(core, slot.record)
+        prevented = slot.state != ENDED or job.waiting or job.flags & OWED or job.period or job.schedule != NULL
+        core_detach(core, <uint32_t>(reference & SLOT_MASK), False, &garbage)
+        unlock(&core.mutex)
+        core_notify(core)
+        drop(&garbage)
+        return prevented
+
+    def pause(self, uint64_t reference):
+        """Lets the job's slots pass by; False if there is no such job."""
+        cdef Slot *slot
+        lock(&self.c.mutex)
+        slot = self.find(reference)
+        if slot != NULL:
+            job_pause(self.c, <uint32_t>(reference & SLOT_MASK))
+        unlock(&self.c.mutex)
+        return slot != NULL
+
+    def resume(self, uint64_t reference):
+        """Waits for the job's next slot; False if there is no such job."""
+        cdef Core *core = self.c
+        cdef Slot *slot
+        cdef int64_t now = now_of(self)
+        cdef bint wake = False
+        self.read_wall()
+        lock(&core.mutex)
+        slot = self.find(reference)
+        if slot != NULL:
+            job_resume(core, <uint32_t>(reference & SLOT_MASK), now)
+            wake = slot.state == PENDING and core_wants_wake(core, slot.when)
+        unlock(&core.mutex)
+        self.look_again(wake)
+        return slot != NULL
+
+    def run_job(self, uint64_t reference):
+        """Queues a run besides the slots: False if all instances are busy; None if there is no such job."""
+        cdef Core *core = self.c
+        cdef Slot *slot
+        cdef Job *job
+        cdef int64_t now = now_of(self)
+        cdef bint room = False, wake = False
+        self.read_wall()
+        lock(&core.mutex)
+        slot = self.find(reference)
+        if slot != NULL:
+            job = job_at(core, slot.record)
+            room = job_has_room(job)
+            if room:
+                job_queue(core, <uint32_t>(reference & SLOT_MASK), now + core.wall_offset if job.flags & WALL else now, now)
+                drains_summon(core)
+                wake = drains_wanted(core) != 0 and core_wants_wake(core, -NEVER)
+        unlock(&core.mutex)
+        self.look_again(wake)
+        return None if slot == NULL else room
+
+    def reschedule(self, uint64_t reference, int64_t period, CalendarSchedule schedule, int64_t slot, bint wall):
+        """Gives the job a new grid; counters, pause and runs in progress stay, runs that wait are dropped."""
+        cdef Core *core = self.c
+        cdef Slot *record
+        cdef Job *job
+        cdef uint32_t index = <uint32_t>(reference & SLOT_MASK)
+        cdef bint wake = False
+        if schedule is not None and schedule not in self.schedules:
+            self.keep(schedule)
+        self.read_wall()
+        lock(&core.mutex)
+        record = self.find(reference)
+        if record != NULL:
+            job = job_at(core, record.record)
+            if job.schedule != NULL:
+                job.schedule.jobs -= 1
+            job.schedule = NULL
+            if schedule is not None:
+                job.schedule = &schedule.data
+                schedule.data.jobs += 1
+            core.wall_jobs += wall
+            core.wall_jobs -= job.flags & WALL != 0
+            job.flags &= ~(WALL | OWED | IMMEDIATE)
+            job.flags |= WALL if wall else 0
+            job.period = period
+            job.slot = slot
+            job_drop_queued(core, index)
+            if record.state == PENDING:
+                job_leave_heap(core, index)
+                job_arm(core, index)
+            elif record.state == ENDED:
+                job_arm(core, index)
+            wake = record.state == PENDING and core_wants_wake(core, record.when)
+        unlock(&core.mutex)
+        self.look_again(wake)
+        return record != NULL
+
+    cdef int look_again(self, bint wake) except -1:
+        if wake:
+            self.wake()
+        if self.c.ended:
+            self.reap()
+        core_notify(self.c)
+        return 0
+
+    # -- all jobs --
+
+    def pause_all(self):
+        """Lets all slots pass by from now on; apart from the pauses of single jobs."""
+        lock(&self.c.mutex)
+        self.c.all_paused = True
+        unlock(&self.c.mutex)
+
+    def resume_all(self):
+        """Ends `pause_all`: single slots that have passed come at once; O(n)."""
+        cdef Core *core = self.c
+        cdef uint32_t index
+        cdef Slot *slot
+        self.read_wall()
+        lock(&core.mutex)
+        core.all_paused = False
+        for index in range(1, core.slots.top):
+            slot = slot_at(core, index)
+            if slot.state == PAUSED and not job_at(core, slot.record).flags & DISABLED:
+                job_arm(core, index)
+        unlock(&core.mutex)
+        self.wake()
+
+    def snapshot(self, uint64_t reference):
+        """What there is to know of a job, a tuple (see `view`); None if there is no such job.  O(1)."""
+        cdef Copy copy
+        cdef bint found
+        self.read_wall()
+        lock(&self.c.mutex)
+        found = self.find(reference) != NULL
+        if found:
+            take_copy(self.c, <uint32_t>(reference & SLOT_MASK), &copy)
+        unlock(&self.c.mutex)
+        return view(self.c, &copy) if found else None
+
+    def snapshots(self):
+        """`snapshot` of all jobs, in the order of registration.  O(n log n); the mutex is held for 512 at a time."""
+        cdef Core *core = self.c
+        cdef Copy *copies = <Copy *>calloc(BATCH, sizeof(Copy))
+        cdef uint32_t index = 1, top, i, count
+        cdef Slot *slot
+        cdef list found = []
+        if copies == NULL:
+            raise MemoryError
+        self.read_wall()
+        try:
+            while True:
+                count = 0
+                lock(&core.mutex)
+                top = core.slots.top
+                while index < top and count < BATCH:
+                    slot = slot_at(core, index)
+                    if slot.flags & JOB and slot.callback != NULL and not job_at(core, slot.record).flags & LEFT:
+                        take_copy(core, index, &copies[count])
+                        count += 1
+                    index += 1
+                unlock(&core.mutex)
+                for i in range(count):
+                    found.append(view(core, &copies[i]))
+                if index >= top:
+                    break
+        finally:
+            free(copies)
+        found.sort(key=order_of)
+        return found
+
+    def __len__(self):
+        """How many jobs there are."""
+        return self.c.jobs.top - 1 - self.c.jobs.free_count
+
+    def current(self):
+        """`(reference, number, scheduled)` of the run of a job that this thread is inside of, or None."""
+        cdef unsigned long thread = this_thread()
+        cdef Runner *runner
+        cdef Runner found
+        found.job = 0
+        lock(&self.c.mutex)
+        runner = self.c.runners
+        while runner != NULL:
+            if runner.thread == thread and runner.calling:
+                found = runner[0]
+                break
+            runner = runner.next
+        unlock(&self.c.mutex)
+        return (found.job, found.number, found.scheduled) if found.job else None
+
+    # -- what a DrivingClock asks, so that time-outs fire while a callback sleeps --
+
+    def _next_alarm_ns(self):
+        """When the earliest alarm is due, or None.  O(n) if there are any."""
+        cdef int64_t due
+        lock(&self.c.mutex)
+        due = NEVER if self.c.phase != STARTED else earliest_alarm(self.c, NULL)
+        unlock(&self.c.mutex)
+        return None if due == NEVER else due
+
+    def _run_alarm(self):
+        """Runs the earliest alarm, whatever stands before it in the heap."""
+        cdef References garbage
+        cdef uint32_t index = 0
+        lock(&self.c.mutex)
+        earliest_alarm(self.c, &index)
+        if index:
+            core_detach(self.c, index, False, &garbage)
+        unlock(&self.c.mutex)
+        if index:
+            Py_XDECREF(call(garbage.callback, garbage.receiver, NULL))
+            drop(&garbage)
+
+    # -- clocks --
+
+    def time_ns(self):
+        """The monotonic clock, ns."""
+        return now_of(self)
+
+    def wall_ns(self):
+        """The wall clock, ns since the Unix epoch."""
+        return wall_ns() if self.c.native_clock else self.clock.wall_ns()
+
+    cdef int read_wall(self) except -1:
+        if self.c.native_clock:
+            self.c.wall_offset = wall_ns() - monotonic_ns()
+        else:
+            self.c.wall_offset = <int64_t>self.clock.wall_ns() - self.clock_ns()
+        return 0
+
+    # -- life --
+
+    def start(self):
+        start_loop(self)
+
+    def run(self):
+        run_here(self)
+
+    def stop(self, timeout):
+        return stop_loop(self, timeout)
+
+    def wait_idle(self, timeout):
+        return wait_until_idle(self, timeout)
+
+    @property
+    def running(self):
+        return self.c.phase == STARTED
+
+    def stats(self):
+        return take_stats(self)
+
+    def _check(self):
+        core_check(self.c)
+
+    # -- runs --
+
+    cdef bint perform(self, Run *run, bint interruptible) noexcept:
+        cdef PyObject *result
+        cdef Ticket ticket
+        if not run.flags & JOB:
+            return Dispatcher.perform(self, run, interruptible)
+        if run.flags & MANAGED:
+            ticket = new_ticket(self, run)
+            result = call(run.references.callback, <PyObject *>ticket, NULL)
+            if result == NULL:
+                result = take_exception()
+                self.tell(run, <object>result)
+                ticket.end(FAILED)
+            Py_XDECREF(result)
+            return False
+        result = self.invoke(run)
+        if result == NULL:
+            result = take_exception()
+        elif is_awaitable(result):
+            result = refused(result)
+        else:
+            Py_XDECREF(result)
+            return False
+        run.failed = True
+        self.tell(run, <object>result)
+        Py_XDECREF(result)
+        return False
+
+    cdef int tell(self, Run *run, object error) noexcept:
+        try:
+            self.owner._job_failed(<uint64_t>run.generation << SLOT_BITS | run.slot, error)
+        except BaseException as failure:
+            log_error(f"{self._name}: an error could not be reported", failure)
+        return 0
+
+    cdef void reap(self) noexcept:
+        cdef Core *core = self.c
+        cdef References garbage
+        cdef uint32_t index
+        cdef uint64_t reference
+        while True:
+            lock(&core.mutex)
+            index = core.ended
+            if index:
+                core.ended = slot_at(core, index).key
+                slot_at(core, index).key = 0
+                reference = <uint64_t>slot_at(core, index).generation << SLOT_BITS | index
+                core_detach(core, index, False, &garbage)
+                core.cancelled -= 1
+            unlock(&core.mutex)
+            if not index:
+                return
+            drop(&garbage)
+            try:
+                self.owner._job_left(reference)
+            except BaseException as failure:
+                log_error(f"{self._name}: the end of a job could not be told", failure)
+
+
+cdef PyObject *refused(PyObject *result) noexcept:
+    """Closes an awaitable and gives the error that says so: nobody awaits what a job returns."""
+    value = <object>result
+    Py_XDECREF(result)
+    try:
+        error = refuse(value)
+    except BaseException as failure:
+        error = failure
+    Py_INCREF(error)
+    return <PyObject *>error
+
+
+cdef int64_t earliest_alarm(Core *core, uint32_t *index) noexcept nogil:
+    cdef int64_t due = NEVER
+    cdef uint32_t i
+    cdef Slot *slot
+    if not core.alarms:
+        return NEVER
+    for i in range(1, core.slots.top):
+        slot = slot_at(core, i)
+        if slot.flags & ALARM and slot.state == PENDING and slot.when < due:
+            due = slot.when
+            if index != NULL:
+                index[0] = i
+    return due
+
+
+# -- tickets --------------------------------------------------------------------------------------------------------
+
+cdef Ticket new_ticket(JobEngine engine, const Run *run):
+    cdef Ticket ticket = Ticket.__new__(Ticket)
+    ticket.engine = engine
+    ticket.slot = run.slot
+    ticket.generation = run.generation
+    ticket.forks = engine.c.forks
+    ticket.scheduled_wall_ns = run.scheduled
+    ticket.number = run.number
+    return ticket
+
+
+@cython.final
+cdef class Ticket:
+    """A run of a managed job, whose manager says when it has ended and how.
+
+    `scheduled_wall_ns`: the slot on the wall clock. `number`: how many runs of the job have started, this included.
+    """
+
+    @property
+    def reference(self):
+        """That of the job."""
+        return <uint64_t>self.generation << SLOT_BITS | self.slot
+
+    def claim(self):
+        """True for the one who asks first: the one who may end the run."""
+        cdef bint first
+        lock(&self.engine.c.mutex)
+        first = not self.claimed
+        self.claimed = True
+        unlock(&self.engine.c.mutex)
+        return first
+
+    def finish(self, bint failed, bint timed_out=False):
+        """Ends the run: its instance is free."""
+        self.end(TIMED_OUT if timed_out else FAILED if failed else SUCCEEDED)
+
+    def give_back(self):
+        """Frees the instance of a run that has no outcome: it went with the parent of a fork."""
+        cdef int64_t now = now_of(self.engine)
+        lock(&self.engine.c.mutex)
+        if not self.finished:
+            self.claimed = self.finished = True
+            job_give_back(self.engine.c, self.slot, self.generation, now)
+        unlock(&self.engine.c.mutex)
+
+    cdef int end(self, Outcome outcome) except -1:
+        cdef Core *core = self.engine.c
+        cdef int64_t now = now_of(self.engine)
+        lock(&core.mutex)
+        if not self.finished:
+            self.claimed = self.finished = True
+            core.errors += outcome != SUCCEEDED
+            job_end_run(core, self.slot, self.generation, now, outcome)
+        unlock(&core.mutex)
+        self.engine.look_again(False)
+        return 0
+
+
+# -- snapshots ------------------------------------------------------------------------------------------------------
+
+cdef struct Copy:                    # of a job, with references of its own to what it calls
+    Job job
+    uint64_t reference
+    int64_t when
+    int state
+    PyObject *callback
+    PyObject *receiver
+    PyObject *schedule               # borrowed: a schedule outlives its jobs, for as long as the engine has the GIL
+
+
+cdef void take_copy(Core *core, uint32_t index, Copy *copy) noexcept:
+    """The mutex and the GIL are held."""
+    cdef Slot *slot = slot_at(core, index)
+    copy.job = job_at(core, slot.record)[0]
+    copy.reference = <uint64_t>slot.generation << SLOT_BITS | index
+    copy.when = slot.when
+    copy.state = slot.state
+    copy.callback = slot.callback
+    copy.receiver = slot.receiver
+    copy.schedule = NULL if copy.job.schedule == NULL else copy.job.schedule.owner
+    Py_INCREF(<object>copy.callback)
+    if copy.receiver != NULL:
+        Py_INCREF(<object>copy.receiver)
+
+
+def order_of(tuple snapshot):
+    return snapshot[1]
+
+
+cdef tuple view(const Core *core, Copy *copy):
+    """A job at one instant, times in ns on the wall clock, None for never:
+
+    `(reference, order, callback, next, enabled, period, schedule, failing, started, succeeded, failed, timed_out,
+    coalesced, paused, last_start, last_end, running, instances, slot, until, ticks_left)`
+    """
+    cdef Job *job = &copy.job
+    cdef int64_t offset = 0 if job.flags & WALL else core.wall_offset
+    callback = <object>copy.callback
+    if copy.receiver != NULL:
+        callback = MethodType(callback, <object>copy.receiver)
+        Py_XDECREF(copy.receiver)
+    Py_XDECREF(copy.callback)
+    return (
+        copy.reference,
+        job.order,
+        callback,
+        copy.when + core.wall_offset if copy.state == PENDING and copy.when != NEVER else None,
+        not job.flags & DISABLED,
+        job.period,
+        <object>copy.schedule if copy.schedule != NULL else None,
+        job.flags & FAILING != 0,
+        job.started,
+        job.succeeded,
+        job.failed,
+        job.timed_out,
+        job.coalesced,
+        job.paused,
+        job.last_start if job.started else None,
+        job.last_end if job.succeeded + job.failed else None,
+        job.waiting + job.active,
+        job.instances,
+        job.slot + offset if job.slot != NEVER and copy.state == PENDING else None,
+        job.until + offset if job.until != NEVER else NEVER,
+        job.ticks_left,
+    )

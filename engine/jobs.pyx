@@ -1,0 +1,369 @@
+"""See jobs.pxd."""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from .core cimport (
+    DISABLED,
+    ENDED,
+    FAILING,
+    FREE,
+    IMMEDIATE,
+    JOB,
+    LEFT,
+    MANAGED,
+    OWED,
+    PAUSED,
+    PENDING,
+    WALL,
+    ZOMBIE,
+    Core,
+    Job,
+    Run,
+    Slot,
+    SlotState,
+    Waiting,
+    job_at,
+    saturating_add,
+    slot_at,
+)
+from .heap cimport heap_pop, heap_push, heap_replace_root
+from .platform cimport NEVER
+from .schedule cimport schedule_latest, schedule_next
+from .starts cimport begin_run, ring_append, share_references
+from .timers cimport core_bound_stale, core_next_tie
+
+cdef enum:
+    COUNTED = 10_000                 # slots of a calendar in one gap that are counted one by one
+
+
+# -- slots ----------------------------------------------------------------------------------------------------------
+
+cdef int64_t job_draw(Core *core, int64_t limit) noexcept nogil:
+    """A number from 0 to below `limit`, by xorshift64* (Vigna, 2016): good enough to spread load."""
+    cdef uint64_t x = core.random
+    x ^= x >> 12
+    x ^= x << 25
+    x ^= x >> 27
+    core.random = x
+    return <int64_t>(((x * <uint64_t>2685821657736338717U) >> 1) % <uint64_t>limit)
+
+
+cdef inline int64_t offset_of(const Core *core, const Job *job) noexcept nogil:
+    """The job's clock - the monotonic clock."""
+    return core.wall_offset if job.flags & WALL else 0
+
+
+cdef int64_t due_of(Core *core, const Job *job) noexcept nogil:
+    """When the job's slot is due, on the monotonic clock; its jitter is drawn anew at each call."""
+    if job.slot == NEVER:
+        return NEVER
+    if job.jitter:
+        return saturating_add(job.slot - offset_of(core, job), job_draw(core, job.jitter))
+    return job.slot - offset_of(core, job)
+
+
+cdef inline bint is_single(const Job *job) noexcept nogil:
+    """Whether it has one slot only."""
+    return job.period == 0 and job.schedule == NULL
+
+
+cdef int64_t pass_by(Job *job, int64_t now, int64_t *latest) noexcept nogil:
+    """Takes the job's slot, which has come, on to the first one after `now`, both on the job's clock.
+
+    `latest`: the last slot that has come; returns how many came before it (of a calendar: at most 10,000).
+    """
+    cdef int64_t count = 0
+    cdef int64_t last = now if now < job.until else job.until - 1
+    latest[0] = job.slot
+    if job.period:
+        count = (last - job.slot) // job.period
+        latest[0] += count * job.period
+        job.slot = saturating_add(latest[0], job.period)
+    elif job.schedule != NULL:
+        job.slot = schedule_next(job.schedule, latest[0])
+        while job.slot <= last:
+            count += 1
+            if count == COUNTED:
+                latest[0] = schedule_latest(job.schedule, last)
+                job.slot = schedule_next(job.schedule, latest[0])
+                break
+            latest[0] = job.slot
+            job.slot = schedule_next(job.schedule, latest[0])
+    else:
+        job.slot = NEVER
+    if job.slot >= job.until:
+        job.slot = NEVER
+    return count
+
+
+# -- in the heap and out of it --------------------------------------------------------------------------------------
+
+cdef void job_arm(Core *core, uint32_t index) noexcept nogil:
+    """Puts a job that is outside of the heap into it, for its slot."""
+    cdef Slot *slot = slot_at(core, index)
+    slot.when = due_of(core, job_at(core, slot.record))
+    slot.tie = core_next_tie(core, index)
+    slot.state = PENDING
+    heap_push(&core.heap, slot.when, slot.tie)
+    core.outside -= 1
+    core.live += 1
+
+
+cdef void rearm_root(Core *core, uint32_t index, Slot *slot) noexcept nogil:
+    slot.when = due_of(core, job_at(core, slot.record))
+    slot.tie = core_next_tie(core, index)
+    heap_replace_root(&core.heap, slot.when, slot.tie)
+
+
+cdef void pop_root(Core *core, Slot *slot, SlotState state) noexcept nogil:
+    heap_pop(&core.heap)
+    slot.tie = 0
+    slot.state = state
+    core.outside += 1
+    core.live -= 1
+
+
+cdef void job_leave_heap(Core *core, uint32_t index) noexcept nogil:
+    """Takes a pending job out of the heap, wherever its node is."""
+    cdef Slot *slot = slot_at(core, index)
+    slot.tie = 0
+    slot.state = PAUSED
+    core.stale += 1
+    core.outside += 1
+    core.live -= 1
+    core_bound_stale(core)
+
+
+cdef void job_settle(Core *core, uint32_t index) noexcept nogil:
+    """Lists a job that has ended with its last run, so that its owner is told."""
+    cdef Slot *slot = slot_at(core, index)
+    cdef Job *job = job_at(core, slot.record)
+    if slot.state == ENDED and not (job.waiting or job.active or job.flags & (OWED | LEFT)):
+        job.flags |= LEFT
+        slot.key = core.ended
+        core.ended = index
+
+
+# -- when a slot has come -------------------------------------------------------------------------------------------
+
+cdef bint job_has_room(const Job *job) noexcept nogil:
+    return job.waiting + job.active < job.instances
+
+
+cdef void job_queue(Core *core, uint32_t index, int64_t slot, int64_t due) noexcept nogil:
+    """Puts a run of a job that has room into the ready ring."""
+    cdef Job *job = job_at(core, slot_at(core, index).record)
+    cdef Waiting *waiting = &job.only
+    if job.queue != NULL:
+        waiting = &job.queue[(job.queue_head + job.waiting) % job.instances]
+    waiting.slot = slot
+    waiting.due = due
+    job.waiting += 1
+    ring_append(core, index)
+
+
+cdef bint job_tick(Core *core, uint32_t index, int64_t now) noexcept nogil:
+    """Takes the job at the root, due by `now`, on to its next slot: whether a run of it waits in the ready ring now.
+
+    Slots that came while all instances were busy are coalesced; of those that came while the engine was late, the
+    latest is run and the others are coalesced.  A job without a further slot leaves the heap.
+    """
+    cdef Slot *slot = slot_at(core, index)
+    cdef Job *job = job_at(core, slot.record)
+    cdef int64_t offset = offset_of(core, job)
+    cdef int64_t due = slot.when
+    cdef int64_t jitter = 0, passed = 0
+    cdef int64_t latest
+    cdef bint immediate = job.flags & IMMEDIATE
+    cdef bint runs
+    if immediate:
+        job.flags &= ~IMMEDIATE
+        latest = saturating_add(due, offset)
+    elif job.slot > now + offset:
+        rearm_root(core, index, slot)    # the wall clock was set back: never early
+        return False
+    else:
+        if job.jitter:
+            jitter = min(max(due - (job.slot - offset), 0), job.jitter)
+        passed = pass_by(job, now + offset - jitter, &latest)
+        due = latest - offset + jitter
+    if core.all_paused:
+        runs = False
+        if is_single(job) and not immediate:
+            job.slot = latest            # it runs on resume
+            pop_root(core, slot, PAUSED)
+            return False
+        job.paused += passed + 1
+    else:
+        runs = job_has_room(job) and (immediate or is_single(job) or due >= job.busy_until)
+        if runs:
+            job.coalesced += passed
+            core.coalesced += passed
+        elif is_single(job):
+            job.flags |= OWED
+            job.slot = latest
+        else:
+            job.coalesced += passed + 1
+            core.coalesced += passed + 1
+    if runs and job.ticks_left:
+        job.ticks_left -= 1
+        if job.ticks_left == 0:
+            job.slot = NEVER
+    if job.slot == NEVER or job.flags & OWED:
+        pop_root(core, slot, ENDED)
+    else:
+        rearm_root(core, index, slot)
+    if runs:
+        job_queue(core, index, latest, due)
+    else:
+        job_settle(core, index)
+    return runs
+
+
+cdef inline Waiting *first_waiting(Job *job) noexcept nogil:
+    return &job.only if job.queue == NULL else &job.queue[job.queue_head]
+
+
+cdef inline void take_waiting(Job *job) noexcept nogil:
+    job.waiting -= 1
+    if job.queue != NULL:
+        job.queue_head = (job.queue_head + 1) % job.instances
+
+
+cdef bint job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept:
+    """Starts the run whose entry was taken from the ready ring; False if it was dropped meanwhile.  Needs the GIL."""
+    cdef Slot *slot = slot_at(core, index)
+    cdef Job *job = job_at(core, slot.record)
+    cdef Waiting *waiting = first_waiting(job)
+    if job.stale:
+        job.stale -= 1
+        core.zombies -= 1
+        return False
+    run.slot = index
+    run.periodic = True
+    run.scheduled = waiting.slot + core.wall_offset - offset_of(core, job)
+    begin_run(core, slot, run, waiting.due, now)
+    share_references(run)
+    take_waiting(job)
+    job.active += 1
+    job.started += 1
+    run.number = job.started
+    job.last_start = now + core.wall_offset
+    return True
+
+
+cdef void job_refuse(Core *core, Run *run) noexcept nogil:
+    """An executor did not take a run, which waits again: behind those that wait, as their order is lost by now."""
+    cdef Job *job = job_at(core, slot_at(core, run.slot).record)
+    job.active -= 1
+    job.started -= 1
+    job_queue(core, run.slot, run.scheduled - core.wall_offset + offset_of(core, job), run.due)
+
+
+cdef void give_instance_back(Core *core, uint32_t index, Job *job, int64_t now) noexcept nogil:
+    if not job_has_room(job):
+        job.busy_until = now
+    job.active -= 1
+    if job.flags & OWED:
+        job.flags &= ~OWED
+        job_arm(core, index)
+    job_settle(core, index)
+
+
+cdef void job_end_run(Core *core, uint32_t index, uint32_t generation, int64_t now, Outcome outcome) noexcept nogil:
+    """Ends a run, which gives its instance back; of a job that was removed meanwhile nothing is left to change."""
+    cdef Slot *slot = slot_at(core, index)
+    cdef Job *job
+    if slot.generation != generation:
+        return
+    job = job_at(core, slot.record)
+    job.last_end = now + core.wall_offset
+    if outcome == SUCCEEDED:
+        job.succeeded += 1
+        job.flags &= ~FAILING
+    else:
+        job.failed += 1
+        job.timed_out += outcome == TIMED_OUT
+        job.flags |= FAILING
+    give_instance_back(core, index, job, now)
+
+
+cdef void job_give_back(Core *core, uint32_t index, uint32_t generation, int64_t now) noexcept nogil:
+    """Ends a run without an outcome: its thread was the parent's, before a fork."""
+    cdef Slot *slot = slot_at(core, index)
+    if slot.generation == generation:
+        give_instance_back(core, index, job_at(core, slot.record), now)
+
+
+# -- paused, dropped, forked ----------------------------------------------------------------------------------------
+
+cdef void job_pause(Core *core, uint32_t index) noexcept nogil:
+    """Lets the job's slots pass by from now on; runs in progress go on, those that wait too."""
+    cdef Slot *slot = slot_at(core, index)
+    cdef Job *job = job_at(core, slot.record)
+    job.flags |= DISABLED
+    if slot.state == PENDING:
+        job_leave_heap(core, index)
+        job.flags &= ~IMMEDIATE
+    elif slot.state == ENDED and job.flags & OWED:
+        job.flags &= ~OWED
+        slot.state = PAUSED
+
+
+cdef void job_resume(Core *core, uint32_t index, int64_t now) noexcept nogil:
+    """Waits for the next slot after `now`; a single slot that has passed comes at once."""
+    cdef Slot *slot = slot_at(core, index)
+    cdef Job *job = job_at(core, slot.record)
+    cdef int64_t latest
+    job.flags &= ~DISABLED
+    if slot.state != PAUSED:
+        return
+    if not is_single(job) and job.slot <= now + offset_of(core, job):
+        job.paused += pass_by(job, now + offset_of(core, job), &latest) + 1
+    if job.slot == NEVER:
+        slot.state = ENDED
+        job_settle(core, index)
+    else:
+        job_arm(core, index)
+
+
+cdef void job_drop_queued(Core *core, uint32_t index) noexcept nogil:
+    """Drops the runs that wait: their entries of the ready ring are skipped when they surface."""
+    cdef Job *job = job_at(core, slot_at(core, index).record)
+    core.zombies += job.waiting
+    job.stale += job.waiting
+    job.waiting = 0
+
+
+cdef void job_put_back(Core *core, uint32_t index) noexcept nogil:
+    """Drops the run of an entry that was taken from the ready ring; a single slot comes again after a start."""
+    cdef Slot *slot = slot_at(core, index)
+    cdef Job *job = job_at(core, slot.record)
+    cdef int64_t dropped = first_waiting(job).slot
+    if job.stale:
+        job.stale -= 1
+        core.zombies -= 1
+        return
+    take_waiting(job)
+    core.dropped += 1
+    if is_single(job) and slot.state == ENDED:
+        job.slot = dropped
+        job_arm(core, index)
+    job_settle(core, index)
+
+
+cdef void job_abandon(Core *core, uint32_t index) noexcept nogil:
+    """In the child of a fork: forgets runs whose threads are the parent's; managed ones are left to their manager."""
+    cdef Slot *slot = slot_at(core, index)
+    cdef Job *job
+    if slot.state == FREE or slot.state == ZOMBIE or slot.flags & MANAGED:
+        return
+    job = job_at(core, slot.record)
+    while job.active:
+        give_instance_back(core, index, job, job.busy_until)
+
+
+cdef int64_t job_next_due(Core *core, const Slot *slot) noexcept nogil:
+    """When the first of the runs that wait was due; NEVER if all entries of the ring are of dropped ones."""
+    cdef Job *job = job_at(core, slot.record)
+    return first_waiting(job).due if job.waiting else NEVER

@@ -1,0 +1,89 @@
+"""What a callback is: whether it may be called at all, and which of its parameters the scheduler fills."""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["Wanted", "check_callback", "is_simple", "name_of", "wanted_of"]
+
+_ASYNC = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+class Wanted(NamedTuple):
+    """The parameters that are filled by name."""
+
+    cancel: bool
+    ctx: bool
+
+
+NOTHING = Wanted(cancel=False, ctx=False)
+
+
+def is_simple(callback: object) -> bool:
+    """Whether it is a plain function or method without parameters: then there is nothing more to ask. O(1), fast."""
+    kind = type(callback)
+    if kind is FunctionType:
+        code = callback.__code__  # type: ignore[attr-defined]
+        return not (code.co_argcount or code.co_kwonlyargcount or code.co_flags & _ASYNC)
+    if kind is MethodType:
+        function = callback.__func__  # type: ignore[attr-defined]
+        if type(function) is FunctionType:
+            code = function.__code__
+            return code.co_argcount == 1 and not (code.co_kwonlyargcount or code.co_flags & _ASYNC)
+    return False
+
+
+def check_callback(callback: object) -> None:
+    """Raise TypeError unless it can be called and gives no coroutine, through `partial` and ``__call__`` too."""
+    if not callable(callback):
+        raise TypeError(f"callback must be callable, got {type(callback).__name__}")
+    inner = callback
+    while isinstance(inner, partial):
+        inner = inner.func
+    for each in (inner, getattr(type(inner), "__call__", None)):
+        if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
+            raise TypeError(f"callback must be a plain function, {name_of(callback)} is async: nothing would await it")
+
+
+def wanted_of(callback: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Wanted:
+    """Which of its parameters are filled: `cancel` always, `ctx` where it has no default, neither if it is bound.
+
+    Raises TypeError naming `callback` if `args` and `kwargs` do not fit, or a parameter cannot be filled.
+    """
+    try:
+        signature = inspect.signature(callback)
+    except (TypeError, ValueError):  # a builtin that tells nothing of itself
+        return NOTHING
+    try:
+        bound = signature.bind_partial(*args, **kwargs).arguments
+    except TypeError as error:
+        raise TypeError(f"callback {name_of(callback)} does not take args and kwargs: {error}") from None
+    cancel = ctx = False
+    for name, parameter in signature.parameters.items():
+        if name in bound or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        by_name = parameter.kind is not parameter.POSITIONAL_ONLY
+        if name == "cancel" and by_name:
+            cancel = True
+        elif parameter.default is parameter.empty:
+            if name != "ctx" or not by_name:
+                raise TypeError(
+                    f"callback {name_of(callback)} has a parameter {name!r} that nothing fills: "
+                    "give it in args or kwargs, or call it cancel or ctx"
+                )
+            ctx = True
+    return Wanted(cancel, ctx)
+
+
+def name_of(callback: object) -> str:
+    """``__name__``, of what a `partial` wraps and of an object's class if it has none itself."""
+    while isinstance(callback, partial):
+        callback = callback.func
+    name = getattr(callback, "__name__", None)
+    return name if isinstance(name, str) else type(callback).__name__

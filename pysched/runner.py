@@ -1,0 +1,301 @@
+"""Runs that need more than a call: retries, time-outs, a `cancel` token, a `ctx`.
+
+A `ManagedJob` stands in for the callback in the engine, which gives it a ticket for each tick. A `ManagedRun` is
+such a tick over all its attempts: whoever claims its ticket first (its own end, or its time-out) ends it.
+Retries and time-outs are timers of the engine like any other; nobody sleeps for them.
+"""
+
+from __future__ import annotations
+
+import random
+from contextvars import ContextVar
+from datetime import datetime, timedelta, timezone, tzinfo
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pysched.awaitables import is_awaitable, refuse
+from pysched.callbacks import Wanted
+from pysched.clock import DrivingClock
+from pysched.errors import JobCancelled
+from pysched.token import CancelToken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pysched.clock import Clock
+    from pysched.job import JobOptions
+
+__all__ = ["JobRun", "ManagedJob", "Runner", "current_run"]
+
+LONGEST_RETRY_WAIT_S = 30.0
+NS = 1_000_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+_current: ContextVar[JobRun | None] = ContextVar("pysched.current_run", default=None)
+
+
+class JobRun:
+    """The run that a callback is part of: what a parameter `ctx` gets, and `current_run()` gives.
+
+    `job_id`, `run_id` (unique in the job), `scheduled_time` (the slot: aware, in the job's zone), `attempt` (from 1),
+    `cancel` (its `CancelToken`).
+    """
+
+    __slots__ = ("attempt", "cancel", "job_id", "run_id", "scheduled_time")
+
+    def __init__(self, job_id: str, run_id: str, scheduled_time: datetime, attempt: int, cancel: CancelToken) -> None:
+        self.job_id = job_id
+        self.run_id = run_id
+        self.scheduled_time = scheduled_time
+        self.attempt = attempt
+        self.cancel = cancel
+
+    def __repr__(self) -> str:
+        return f"<JobRun {self.run_id} of {self.scheduled_time.isoformat()}, attempt {self.attempt}>"
+
+
+def current_run() -> JobRun | None:
+    """The `JobRun` of the callback that calls this; None outside of one."""
+    return _current.get()
+
+
+def at(wall_ns: int, zone: tzinfo) -> datetime:
+    """A moment of the wall clock as an aware datetime, cut to the microsecond; the last one there is, if it is later."""
+    try:
+        return (_EPOCH + timedelta(microseconds=wall_ns // 1000)).astimezone(zone)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=zone)
+
+
+class Ticket(Protocol):
+    """What the engine gives for a tick: see `JobEngine`."""
+
+    reference: int
+    number: int
+    scheduled_wall_ns: int
+
+    def claim(self) -> bool: ...
+    def finish(self, failed: bool, timed_out: bool = False) -> None: ...
+    def give_back(self) -> None: ...
+
+
+class Timer(Protocol):
+    def cancel(self) -> bool: ...
+
+
+class Timers(Protocol):
+    """What runs need of the engine; delays in nanoseconds."""
+
+    def call_later(self, delay: int, callback: Callable[[], object]) -> Timer: ...
+    def call_alarm(self, delay: int, callback: Callable[[], object]) -> Timer: ...
+
+
+class Runner:
+    """The runs in progress of one scheduler, and how their failures are told."""
+
+    def __init__(
+        self,
+        timers: Timers,
+        clock: Clock | None,
+        report: Callable[[BaseException, JobRun | None, JobOptions], None],
+        failed: Callable[[int, str], None],
+    ) -> None:
+        self.timers = timers
+        self.clock = clock
+        self.report = report
+        self.failed = failed  # failed(reference, text): what becomes the job's last_error
+        self.closing = False
+        self.open: dict[ManagedRun, None] = {}  # ticks that have not ended
+        self.abandoned: dict[ManagedRun, None] = {}  # timed out, but their call goes on
+        # With the clock of a test a run of the test can be repeated.
+        self.random = random.Random(0) if isinstance(clock, DrivingClock) else random.Random()
+
+    def cancel_all(self) -> None:
+        """Fire every token and drop every retry that waits."""
+        self.closing = True
+        for run in list(self.open):
+            run.cancel()
+
+    def drop_retries(self, reference: int) -> None:
+        """End the ticks of a removed job that wait for a retry."""
+        for run in list(self.open):
+            if run.ticket.reference == reference:
+                run.drop_retry(JobCancelled("the job was removed before the retry"))
+
+    def forget_threads(self) -> None:
+        """In the child of a fork: the calls in progress are the parent's."""
+        self.abandoned.clear()
+        for run in list(self.open):
+            run.forget_thread()
+
+    def wait_of(self, attempt: int, backoff: float) -> int:
+        """Nanoseconds to wait after that attempt: doubled each time, at most 30 s, times a factor from 0.5 to 1."""
+        wait = min(LONGEST_RETRY_WAIT_S, backoff * 2.0 ** min(attempt - 1, 60))
+        return round(wait * self.random.uniform(0.5, 1.0) * NS)
+
+
+class ManagedJob:
+    """Stands in for a callback in the engine."""
+
+    __slots__ = ("args", "callback", "identify", "kwargs", "options", "runner", "wanted", "zone")
+
+    def __init__(
+        self,
+        runner: Runner,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        wanted: Wanted,
+        options: JobOptions,
+        zone: tzinfo,
+        identify: Callable[[int], str],
+    ) -> None:
+        self.runner = runner
+        self.callback = callback
+        self.args = args
+        self.kwargs = kwargs
+        self.wanted = wanted
+        self.options = options
+        self.zone = zone
+        self.identify = identify  # the job's id by its reference
+
+    def __call__(self, ticket: Ticket) -> None:
+        ManagedRun(self, ticket).attempt()
+
+
+class ManagedRun:
+    """A tick, over all its attempts."""
+
+    __slots__ = ("__weakref__", "alarm", "attempts", "calling", "job", "job_id", "over", "retry", "ticket", "token")
+
+    def __init__(self, job: ManagedJob, ticket: Ticket) -> None:
+        self.job = job
+        self.ticket = ticket
+        self.job_id = job.identify(ticket.reference)
+        self.token = CancelToken(job.runner.clock)
+        self.attempts = 0
+        self.calling = False
+        self.over = False
+        self.alarm: Timer | None = None
+        self.retry: Timer | None = None
+
+    def attempt(self) -> None:
+        """Call the callback once; on a worker."""
+        job, runner = self.job, self.job.runner
+        self.calling = True
+        self.retry = None
+        if self.over:  # its time ran out just now
+            self.calling = False
+            return
+        run: JobRun | None = None
+        before = _current.set(None)
+        try:
+            run = self.begin()
+            _current.set(run)
+            result = self.call(run)
+            if is_awaitable(result):
+                raise refuse(result)
+        except BaseException as error:
+            retried = self.fail(error, run)
+        else:
+            retried = False
+            self.end(None)
+        finally:
+            _current.reset(before)
+        if not retried:  # else the next attempt may be going on already
+            self.calling = False
+
+    def begin(self) -> JobRun:
+        job, runner, ticket = self.job, self.job.runner, self.ticket
+        self.attempts += 1
+        if self.attempts == 1:
+            runner.open[self] = None
+            if runner.closing:
+                self.token._fire()
+            if job.options.timeout is not None:
+                self.alarm = runner.timers.call_alarm(round(job.options.timeout * NS), self.expire)
+        scheduled = at(ticket.scheduled_wall_ns, job.zone)
+        return JobRun(self.job_id, f"{self.job_id}#{ticket.number}", scheduled, self.attempts, self.token)
+
+    def call(self, run: JobRun) -> object:
+        job = self.job
+        kwargs = dict(job.kwargs)
+        if job.wanted.cancel:
+            kwargs["cancel"] = self.token
+        if job.wanted.ctx:
+            kwargs["ctx"] = run
+        return job.callback(*job.args, **kwargs)
+
+    def fail(self, error: BaseException, run: JobRun | None) -> bool:
+        """Tell of an attempt that failed, and retry it or end the tick; whether it will be retried."""
+        job, runner = self.job, self.job.runner
+        cancelled = isinstance(error, JobCancelled)
+        if not cancelled:
+            runner.report(error, run, job.options)
+        if self.attempts > job.options.max_retries or cancelled or self.token.cancelled or runner.closing:
+            self.end(error)
+            return False
+        try:
+            wait = runner.wait_of(self.attempts, job.options.retry_backoff)
+            self.calling = False
+            self.retry = runner.timers.call_later(wait, self.attempt)
+        except BaseException as failure:  # no memory for it
+            runner.report(failure, run, job.options)
+            self.end(error)
+            return False
+        if runner.closing or self.over:  # a shutdown or a time-out came between
+            self.drop_retry(error)
+        return True
+
+    def end(self, error: BaseException | None) -> None:
+        """End the tick, unless its time has run out; then this was the end of an abandoned call."""
+        runner = self.job.runner
+        if self.ticket.claim():
+            self.over = True
+            if self.alarm is not None:
+                self.alarm.cancel()
+            if error is not None:
+                runner.failed(self.ticket.reference, text_of(error))
+            runner.open.pop(self, None)
+            self.ticket.finish(error is not None)
+        runner.abandoned.pop(self, None)
+
+    def expire(self) -> None:
+        """The tick's time has run out: its instance is free from now on, whatever its call does."""
+        runner = self.job.runner
+        if not self.ticket.claim():
+            return
+        self.over = True
+        self.token._fire()
+        if self.retry is not None:
+            self.retry.cancel()
+        if self.calling:
+            runner.abandoned[self] = None
+        runner.failed(self.ticket.reference, f"TimeoutError: timed out after {self.job.options.timeout:g} s")
+        runner.open.pop(self, None)
+        self.ticket.finish(True, True)
+        if not self.calling:  # it ended while this was going on
+            runner.abandoned.pop(self, None)
+
+    def cancel(self) -> None:
+        """Fire the token; a tick that waits for a retry ends at once."""
+        self.token._fire()
+        self.drop_retry(JobCancelled("the scheduler was shut down before the retry"))
+
+    def drop_retry(self, error: BaseException) -> None:
+        retry = self.retry
+        if retry is not None and retry.cancel():
+            self.end(error)
+
+    def forget_thread(self) -> None:
+        if self.calling:
+            self.job.runner.open.pop(self, None)
+            self.ticket.give_back()
+
+
+def text_of(error: BaseException) -> str:
+    """``TypeName: text``, without a space at the end if there is no text."""
+    try:
+        text = str(error)
+    except BaseException as failure:
+        text = f"<its text could not be had: {type(failure).__name__}>"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
