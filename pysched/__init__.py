@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ScheduledCommand,
         SchedulerContext,
     )
+    from pysched.forecast import preview
     from pysched.scheduler_queue import QueuedCommand, TimedCommandQueue
     from pysched.worker import SchedulerWorker
 
@@ -43,11 +44,13 @@ __all__ = [
     "TimerLimitError",
     "__version__",
     "engine_name",
+    "preview",
 ]
 
 __version__ = "0.1.0"
 
-# Imported by who uses them first: their modules need dataclasses, whose import costs as much as all the rest.
+# Imported by who uses them first: their modules need dataclasses or datetime, whose import costs as much as all the
+# rest.
 _MODULES = {
     "BasicSchedulerContext": "commands",
     "Command": "commands",
@@ -57,6 +60,7 @@ _MODULES = {
     "SchedulerContext": "commands",
     "SchedulerWorker": "worker",
     "TimedCommandQueue": "scheduler_queue",
+    "preview": "forecast",
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal
 
-__all__ = ["CommandScheduler", "Engine", "TimerHandle", "engine_name"]
+__all__ = ["Calendar", "CommandScheduler", "Engine", "TimerHandle", "Zone", "engine_name"]
 
 _choice = os.environ.get("PYSCHED_ENGINE") or "native"
 
@@ -19,6 +19,9 @@ engine_name: Literal["native", "pure"]
 if TYPE_CHECKING or _choice == "native":
     from pysched._engine import CommandScheduler, Engine, TimerHandle
 
+    if TYPE_CHECKING:
+        from pysched._engine.calendar import Calendar, Zone
+
     engine_name = "native"
 elif _choice == "pure":
     from pysched._pure import CommandScheduler, Engine, TimerHandle
@@ -26,3 +29,15 @@ elif _choice == "pure":
     engine_name = "pure"
 else:
     raise ValueError(f"PYSCHED_ENGINE must be native or pure, got {_choice!r}")
+
+
+def __getattr__(name: str) -> object:
+    """`Calendar` and `Zone` are imported by who uses them first: with them comes datetime."""
+    if name not in ("Calendar", "Zone"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    package = {"native": "pysched._engine", "pure": "pysched._pure"}[engine_name]
+    value = getattr(import_module(f"{package}.calendar"), name)
+    globals()[name] = value
+    return value

@@ -37,12 +37,13 @@ ENGINE_NAMES = {
 # At import time a module imports only what stands above it here, never its own line. What a function imports
 # when it is called is free: it happens later. `testing` is for users' tests; nobody imports it.
 LAYERS = (
-    {"attributes", "errors"},
+    {"attributes", "errors", "offsets", "zones"},
     {"reports"},
     {"clock", "lifecycle", "stats", "waiting"},
     {"_engine", "_pure"},
     {"engine"},
-    {"commands"},
+    {"schedule"},
+    {"commands", "forecast"},
     {"cancellation", "scheduler_queue"},
     {"worker"},
     {"scheduler"},

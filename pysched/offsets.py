@@ -1,0 +1,140 @@
+"""When a time zone changes its offset from UTC, found by asking it.
+
+`tzinfo` has no method that lists its changes, so the offset is sampled and each change bisected. That works for
+zoneinfo and for every other tzinfo alike; both engines build their zones from it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone, tzinfo
+from itertools import accumulate, chain, pairwise, repeat
+from operator import add, methodcaller, sub
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+from zoneinfo import ZoneInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["FIRST", "LAST", "OffsetChanges", "offset_changes"]
+
+FIRST = -4_102_444_800
+"""1840-01-01 00:00 UTC in Unix seconds. No zone of the database has changed its offset before."""
+
+LAST = (2**63 - 1) // 10**9
+"""The last instant, in Unix seconds, whose nanoseconds fit 64 bits: 2262-04-11 23:47:16 UTC."""
+
+# Seconds between two samples. The shortest stay of a zone at an offset was an hour less than a week since 1970,
+# as tests/test_offsets.py shows, and 4 days (Freetown, 1939) before.
+EARLY_STEP = 3 * 86400
+STEP = 6 * 86400
+EARLY_SAMPLES = -FIRST // EARLY_STEP + 1
+SAMPLES = (LAST - FIRST - EARLY_SAMPLES * EARLY_STEP) // STEP + 1
+
+HOUR = 3600
+
+
+class OffsetChanges(NamedTuple):
+    """The stretches of constant offset from `FIRST` to `LAST`, in order.
+
+    All lists but `offsets` have one entry more, for the end of the last stretch.
+    """
+
+    starts: list[int]
+    """Unix seconds."""
+    offsets: list[int]
+    """Local time minus UTC during the stretch, in seconds."""
+    marks: list[int]
+    """The greatest local time that was reached before the stretch, in seconds; local times below it have been."""
+    simple: bool
+    """Whether local fields, the tzinfo and a fold make a right datetime without asking the tzinfo."""
+
+
+_KEPT = 64
+_kept: dict[int, tuple[tzinfo, OffsetChanges]] = {}  # by id, as not every tzinfo can be hashed
+_lock = Lock()
+
+
+def offset_changes(zone: tzinfo) -> OffsetChanges:
+    """The changes of `zone`; those of the last 64 zones are kept.
+
+    Raises what the tzinfo raises, and ValueError if its offset is None or no whole number of seconds.
+    """
+    known = _kept.get(id(zone))
+    if known is None:
+        known = zone, _found(zone)
+        with _lock:
+            if len(_kept) >= _KEPT:
+                del _kept[next(iter(_kept))]
+            _kept[id(zone)] = known
+    return known[1]
+
+
+def _found(zone: tzinfo) -> OffsetChanges:
+    simple = type(zone) in (ZoneInfo, timezone)
+    if simple and zone.utcoffset(None) is not None:  # fixed
+        starts, offsets = [FIRST], [_seconds(zone.utcoffset(None))]
+    else:
+        starts, offsets = _sampled(zone, simple)
+    marks = [starts[0] + offsets[0]]
+    starts.append(LAST + 1)
+    for start, offset in zip(starts[1:], offsets, strict=True):
+        marks.append(max(marks[-1], start + offset))
+    return OffsetChanges(starts, offsets, marks, simple)
+
+
+def _sampled(zone: tzinfo, simple: bool) -> tuple[list[int], list[int]]:
+    # Datetimes whose fields are those of UTC: that is what fromutc() takes.
+    begin = datetime(1970, 1, 1, tzinfo=zone) + timedelta(seconds=FIRST)
+    early, later = timedelta(seconds=EARLY_STEP), timedelta(seconds=STEP)
+    steps = chain(repeat(early, EARLY_SAMPLES), repeat(later, SAMPLES))
+    moments: list[datetime] = list(accumulate(steps, add, initial=begin))
+    locals_ = map(zone.fromutc, moments)
+    # The difference of two datetimes of one tzinfo is that of their fields, and found faster than the offset.
+    sampled = map(sub, locals_, moments) if simple else map(methodcaller("utcoffset"), locals_)
+
+    def offset_of(moment: datetime) -> timedelta | None:
+        local = zone.fromutc(moment)
+        return local - moment if simple else local.utcoffset()
+
+    before = next(sampled)
+    starts, offsets = [FIRST], [_seconds(before)]
+    for (low, high), after in zip(pairwise(moments), sampled, strict=True):
+        known = low
+        while before != after:
+            known = _first_other(offset_of, before, known, high)
+            before = offset_of(known)
+            starts.append((known - begin) // timedelta(seconds=1) + FIRST)
+            offsets.append(_seconds(before))
+    while starts[-1] > LAST:
+        del starts[-1], offsets[-1]
+    return starts, offsets
+
+
+def _first_other(
+    offset_of: Callable[[datetime], timedelta | None], offset: timedelta | None, begin: datetime, end: datetime
+) -> datetime:
+    """The first second after `begin` whose offset is not `offset`, which is that of `begin` and not that of `end`.
+
+    By whole hours first, as nearly all changes are at one: the second before is then looked at.
+    """
+    low, high = 0, (end - begin) // timedelta(seconds=1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if high - low > HOUR:
+            middle = max(middle - middle % HOUR, low + 1)
+        elif high % HOUR == 0:
+            middle = high - 1
+        if offset_of(begin + timedelta(seconds=middle)) == offset:
+            low = middle
+        else:
+            high = middle
+    return begin + timedelta(seconds=high)
+
+
+def _seconds(offset: timedelta | None) -> int:
+    if offset is None:
+        raise ValueError("the time zone has no offset from UTC")
+    if offset.microseconds:
+        raise ValueError(f"the time zone's offset must be whole seconds, got {offset}")
+    return offset // timedelta(seconds=1)
