@@ -172,6 +172,12 @@ cdef class Dispatcher:
             return False
         return run_first(self, now_ns)
 
+    def _next_alarm_ns(self):
+        """When the earliest time-out of a run is due; None if there is none.  See `JobEngine`."""
+
+    def _run_alarm(self):
+        """Runs it."""
+
     def _at_exit(self):
         """Marks the loop as stopping; the interpreter ends and nothing new starts."""
         lock(&self.c.mutex)

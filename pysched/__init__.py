@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pysched.clock import Clock, SystemClock
 from pysched.engine import CommandScheduler, Engine, TimerHandle, engine_name
-from pysched.errors import TimerLimitError
+from pysched.errors import JobCancelled, TimerLimitError
 from pysched.stats import EngineStats, Lateness
 
 if TYPE_CHECKING:
@@ -22,20 +22,29 @@ if TYPE_CHECKING:
         SchedulerContext,
     )
     from pysched.forecast import preview
+    from pysched.job import JobInfo
+    from pysched.runner import JobRun, current_run
+    from pysched.scheduler import Scheduler
     from pysched.scheduler_queue import QueuedCommand, TimedCommandQueue
+    from pysched.token import CancelToken
     from pysched.worker import SchedulerWorker
 
 __all__ = [
     "BasicSchedulerContext",
+    "CancelToken",
     "Clock",
     "Command",
     "CommandScheduler",
     "Engine",
     "EngineStats",
     "ErrorCallback",
+    "JobCancelled",
+    "JobInfo",
+    "JobRun",
     "Lateness",
     "QueuedCommand",
     "ScheduledCommand",
+    "Scheduler",
     "SchedulerContext",
     "SchedulerWorker",
     "SystemClock",
@@ -43,6 +52,7 @@ __all__ = [
     "TimerHandle",
     "TimerLimitError",
     "__version__",
+    "current_run",
     "engine_name",
     "preview",
 ]
@@ -53,13 +63,18 @@ __version__ = "0.1.0"
 # rest.
 _MODULES = {
     "BasicSchedulerContext": "commands",
+    "CancelToken": "token",
     "Command": "commands",
     "ErrorCallback": "commands",
+    "JobInfo": "job",
+    "JobRun": "runner",
     "QueuedCommand": "scheduler_queue",
     "ScheduledCommand": "commands",
+    "Scheduler": "scheduler",
     "SchedulerContext": "commands",
     "SchedulerWorker": "worker",
     "TimedCommandQueue": "scheduler_queue",
+    "current_run": "runner",
     "preview": "forecast",
 }
 

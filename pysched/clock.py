@@ -76,6 +76,12 @@ class Driven(Protocol):
     def _run_next(self, now_ns: int) -> bool:
         """Run the one earliest timer due at or before `now_ns`, to its end, here; False if none was."""
 
+    def _next_alarm_ns(self) -> int | None:
+        """Due time of the earliest time-out of a run; None if there is none."""
+
+    def _run_alarm(self) -> None:
+        """Run that time-out, here, whatever else is due before it."""
+
 
 class DrivingClock(ABC):
     """A clock that runs what it drives on the thread that moves it; nothing ever waits for it.
@@ -107,6 +113,10 @@ class DrivingClock(ABC):
     @abstractmethod
     def detach(self, driven: Driven) -> None:
         """Drive `driven` no longer; nothing happens if it was not attached."""
+
+    @abstractmethod
+    def sleep_until(self, over: Callable[[], bool], duration: float) -> None:
+        """Let `duration` seconds pass, or less once ``over()``; nothing starts meanwhile but time-outs of runs."""
 
 
 def delay_ns(value: object, name: str) -> int:

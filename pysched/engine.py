@@ -9,7 +9,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal
 
-__all__ = ["Calendar", "CommandScheduler", "Engine", "TimerHandle", "Zone", "engine_name"]
+__all__ = [
+    "Calendar",
+    "CalendarSchedule",
+    "CommandScheduler",
+    "Engine",
+    "JobEngine",
+    "TimerHandle",
+    "Zone",
+    "engine_name",
+]
 
 _choice = os.environ.get("PYSCHED_ENGINE") or "native"
 
@@ -21,6 +30,7 @@ if TYPE_CHECKING or _choice == "native":
 
     if TYPE_CHECKING:
         from pysched._engine.calendar import Calendar, Zone
+        from pysched._engine.job_engine import CalendarSchedule, JobEngine
 
     engine_name = "native"
 elif _choice == "pure":
@@ -31,13 +41,16 @@ else:
     raise ValueError(f"PYSCHED_ENGINE must be native or pure, got {_choice!r}")
 
 
+_LATE = {"Calendar": "calendar", "CalendarSchedule": "job_engine", "JobEngine": "job_engine", "Zone": "calendar"}
+
+
 def __getattr__(name: str) -> object:
-    """`Calendar` and `Zone` are imported by who uses them first: with them comes datetime."""
-    if name not in ("Calendar", "Zone"):
+    """What only a `Scheduler` needs is imported by who uses it first: with it comes datetime."""
+    if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
     package = {"native": "pysched._engine", "pure": "pysched._pure"}[engine_name]
-    value = getattr(import_module(f"{package}.calendar"), name)
+    value = getattr(import_module(f"{package}.{_LATE[name]}"), name)
     globals()[name] = value
     return value

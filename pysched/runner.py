@@ -11,6 +11,7 @@ import random
 from contextvars import ContextVar
 from datetime import datetime, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
 
 from pysched.awaitables import is_awaitable, refuse
 from pysched.callbacks import Wanted
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
     from pysched.clock import Clock
     from pysched.job import JobOptions
 
-__all__ = ["JobRun", "ManagedJob", "Runner", "current_run"]
+__all__ = ["JobRun", "ManagedJob", "Runner", "at", "current_run", "introduce", "text_of"]
 
 LONGEST_RETRY_WAIT_S = 30.0
 NS = 1_000_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
+# Those whose engines can be asked: what a job without options runs needs no record of its own.
+_schedulers: WeakSet[Any] = WeakSet()
 _current: ContextVar[JobRun | None] = ContextVar("pysched.current_run", default=None)
 
 
@@ -54,8 +57,22 @@ class JobRun:
 
 
 def current_run() -> JobRun | None:
-    """The `JobRun` of the callback that calls this; None outside of one."""
-    return _current.get()
+    """The `JobRun` of the callback that calls this; None outside of one.
+
+    Equal in content, for the same run, but not the same object each time.
+    """
+    run = _current.get()
+    if run is None:
+        for scheduler in list(_schedulers):
+            run = scheduler._current_run()
+            if run is not None:
+                break
+    return run
+
+
+def introduce(scheduler: Any) -> None:
+    """Let `current_run` ask `scheduler`, as long as it lives."""
+    _schedulers.add(scheduler)
 
 
 def at(wall_ns: int, zone: tzinfo) -> datetime:

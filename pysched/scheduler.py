@@ -9,16 +9,17 @@ from __future__ import annotations
 import itertools
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from pysched import engine as chosen_engine
 from pysched import lifecycle
 from pysched.callbacks import Wanted, check_callback, is_simple, name_of, wanted_of
 from pysched.clock import NEVER
 from pysched.commands import ScheduledCommand
-from pysched.engine import Calendar, CalendarSchedule, CommandScheduler, JobEngine, Zone
+from pysched.engine import CommandScheduler
 from pysched.job import DEFAULTS, JobInfo, JobOptions
 from pysched.reports import call_handler, log_error, logger
-from pysched.runner import JobRun, ManagedJob, Runner, at, text_of
+from pysched.runner import JobRun, ManagedJob, Runner, at, introduce, text_of
 from pysched.schedule import duration_text, parse_cron, parse_duration
 from pysched.token import CancelToken
 from pysched.zones import parse_zone
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pysched.clock import Clock
+    from pysched.engine import CalendarSchedule
     from pysched.stats import EngineStats
 
 __all__ = ["CommandScheduler", "ScheduledCommand", "Scheduler"]
@@ -69,6 +71,8 @@ class Scheduler:
     start. Bad arguments raise TypeError or ValueError naming the argument, with nothing changed.
     """
 
+    _backend: ClassVar[Any] = chosen_engine  # tests name another: JobEngine, CalendarSchedule, Calendar and Zone
+
     def __init__(
         self,
         max_workers: int | None = None,
@@ -92,7 +96,7 @@ class Scheduler:
         self._zone = parse_zone(timezone)
         self._workers = workers if executor is None else None
         self._on_error = on_error
-        self._engine = JobEngine(self, workers if executor is None else executor, clock, name)
+        self._engine = self._backend.JobEngine(self, workers if executor is None else executor, clock, name)
         self._runner = Runner(self._engine, clock, self._report, self._set_error)
         self._prefix = f"{next(_SERIALS):x}-"
         self._ids: dict[str, int] = {}  # of jobs that have an id of their own, by it: their references
@@ -103,6 +107,7 @@ class Scheduler:
         self._closed = False
         self._warned = False
         lifecycle.register(self)
+        introduce(self)
 
     @property
     def name(self) -> str:
@@ -110,11 +115,7 @@ class Scheduler:
 
     # -- registering --
 
-    @overload
-    def every(self, interval: str | float | timedelta, callback: F, *args: Any, **options: Any) -> str: ...
-    @overload
-    def every(self, interval: str | float | timedelta, callback: None = None, *args: Any, **options: Any) -> Callable[[F], F]: ...
-    def every(  # type: ignore[misc]
+    def every(
         self,
         interval: str | float | timedelta,
         callback: Callable[..., object] | None = None,
@@ -812,7 +813,8 @@ class Scheduler:
         if known is not None:
             return known
         fields = parse_cron(expression, seconds=seconds, hashed=hashed)
-        found = CalendarSchedule(Calendar(fields, Zone(zone)), (f"cron {fields.expression}", zone))
+        backend = self._backend
+        found = backend.CalendarSchedule(backend.Calendar(fields, backend.Zone(zone)), (f"cron {fields.expression}", zone))
         if len(self._schedules) >= self._sweep_at:
             for other, schedule in list(self._schedules.items()):
                 if not schedule.jobs:

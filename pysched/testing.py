@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from pysched.clock import NEVER, DrivingClock, delay_ns, instant_ns
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pysched.clock import Driven, WaitEvent
 
 __all__ = ["ManualClock"]
@@ -97,16 +99,24 @@ class ManualClock(DrivingClock):
                 del self._advancing["by"]
 
     def sleep(self, duration: float | str | timedelta) -> None:
-        """Let `duration` pass without starting anything: what comes due meanwhile will be late.
+        """Let `duration` pass without starting anything but time-outs: what comes due meanwhile will be late.
 
         The `time.sleep` of callbacks under test; it also works outside of them. O(1).
 
         Raises:
             TypeError, ValueError: `duration` is none; the time has not moved.
         """
-        length = _duration_ns(duration, "duration")
-        with self._moving:
-            self._time_ns = min(self._time_ns + length, NEVER)
+        self.sleep_until(lambda: False, duration)
+
+    def sleep_until(self, over: Callable[[], bool], duration: float | str | timedelta) -> None:
+        """`sleep`, but only until ``over()``, which is asked whenever the time-out of a run has come."""
+        target = min(self._time_ns + _duration_ns(duration, "duration"), NEVER)
+        while not over() and (alarm := self._earliest(target, "_next_alarm_ns")) is not None:
+            due, driven = alarm
+            self._move_to(due)
+            driven._run_alarm()
+        if not over():
+            self._move_to(target)
 
     def step_wall(self, duration: float | str | timedelta) -> None:
         """Set the wall clock forward by `duration`, back if it is negative; monotonic time stands still.
@@ -161,7 +171,7 @@ class ManualClock(DrivingClock):
 
     def _run_until(self, target: int) -> int:
         total = at_this_instant = 0
-        while (earliest := self._earliest(target)) is not None:
+        while (earliest := self._earliest(target, "_next_due_ns")) is not None:
             due, driven = earliest
             before = self._time_ns
             self._move_to(due)
@@ -177,12 +187,12 @@ class ManualClock(DrivingClock):
         self._move_to(target)
         return total
 
-    def _earliest(self, target: int) -> tuple[int, Driven] | None:
+    def _earliest(self, target: int, question: str) -> tuple[int, Driven] | None:
         """Whose turn it is, and when, if that is by `target`: the smallest (due, age)."""
         candidates = [
             (due, age, driven)
             for age, driven in list(self._driven.items())
-            if (due := driven._next_due_ns()) is not None and due <= target
+            if (due := getattr(driven, question)()) is not None and due <= target
         ]
         if not candidates:
             return None

@@ -37,8 +37,7 @@ class CancelToken:
         On a `ManualClock` time moves by as much, as in its `sleep`.
         """
         if self._clock is not None and timeout is not None:
-            if not self._fired.is_set():
-                self._clock.sleep(timeout)
+            self._clock.sleep_until(self._fired.is_set, max(timeout, 0.0))
             return self._fired.is_set()
         return self._fired.wait(timeout)
 

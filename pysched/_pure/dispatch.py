@@ -322,6 +322,13 @@ class Engine:
         with self._core.lock:
             return self._core.table.first_due_ns()
 
+    def _next_alarm_ns(self) -> int | None:
+        """When the earliest time-out of a run is due; None if there is none. See `JobEngine`."""
+        return None
+
+    def _run_alarm(self) -> None:
+        """Run it."""
+
     def _run_next(self, now_ns: int) -> bool:
         return self._loop.run_next(now_ns)
 
