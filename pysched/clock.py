@@ -9,7 +9,10 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "NEVER",

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from pysched.awaitables import is_awaitable, refuse
-from pysched.callbacks import Wanted
 from pysched.clock import DrivingClock
 from pysched.errors import JobCancelled
 from pysched.token import CancelToken
@@ -22,6 +21,7 @@ from pysched.token import CancelToken
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pysched.callbacks import Wanted
     from pysched.clock import Clock
     from pysched.job import JobOptions
 
@@ -76,7 +76,7 @@ def introduce(scheduler: Any) -> None:
 
 
 def at(wall_ns: int, zone: tzinfo) -> datetime:
-    """A moment of the wall clock as an aware datetime, cut to the microsecond; the last one there is, if it is later."""
+    """A moment of the wall clock, aware, cut to the microsecond; the last that a datetime can be, if it is later."""
     try:
         return (_EPOCH + timedelta(microseconds=wall_ns // 1000)).astimezone(zone)
     except OverflowError:
@@ -197,7 +197,6 @@ class ManagedRun:
 
     def attempt(self) -> None:
         """Call the callback once; on a worker."""
-        job, runner = self.job, self.job.runner
         self.calling = True
         self.retry = None
         if self.over:  # its time ran out just now
