@@ -29,6 +29,7 @@ from .core cimport (
     PAUSED,
     PENDING,
     READY,
+    SINGLE,
     STARTED,
     WALL,
     Core,
@@ -75,7 +76,7 @@ from .jobs cimport (
     job_settle,
 )
 from .platform cimport NEVER, lock, monotonic_ns, unlock, wall_ns
-from .schedule cimport Schedule, floor_seconds
+from .schedule cimport Schedule, floor_seconds, schedule_next
 from .slab cimport slab_reserve, slab_room, slab_take
 from .timers cimport core_add, core_detach, core_next_tie, core_place, core_reserve, core_wants_wake, raise_shortage
 from .waiters cimport core_notify
@@ -163,29 +164,22 @@ cdef class JobEngine(Dispatcher):
         entry.key = NULL
         entry.period = 0
         entry.flags = JOB | (MANAGED if managed else 0)
-        entry.when = now if immediate else slot
+        entry.when = now
         if schedule is not None and schedule not in self.schedules:
             self.keep(schedule)
         if wall:
             self.read_wall()
-        if immediate:
-            pass
-        elif wall:
-            entry.when = slot - self.c.wall_offset if slot != NEVER else NEVER
-        if jitter and not immediate:
-            lock(&core.mutex)
-            entry.when = saturating_add(entry.when, job_draw(core, jitter))
-            unlock(&core.mutex)
         more.until = until
         more.jitter = jitter
         more.ticks_left = max_runs
         return self.place(
             &entry, period, NULL if schedule is None else &schedule.data, slot,
-            (WALL if wall else 0) | (IMMEDIATE if immediate else 0), instances, &more,
+            (WALL if wall else 0) | (IMMEDIATE if immediate else 0) | (0 if period or schedule is not None else SINGLE),
+            instances, &more,
         )
 
     cdef uint64_t place(
-        self, const Entry *entry, int64_t period, Schedule *schedule, int64_t slot, int flags, uint32_t instances,
+        self, Entry *entry, int64_t period, Schedule *schedule, int64_t slot, int flags, uint32_t instances,
         const Job *more,
     ) except 0:
         """Adds a job and returns its reference; `more` has what is not common, or is NULL."""
@@ -211,6 +205,12 @@ cdef class JobEngine(Dispatcher):
             unlock(&core.mutex)
             free(queue)
             raise_shortage(failure)
+        if not flags & IMMEDIATE:
+            entry.when = slot
+            if flags & WALL and slot != NEVER:
+                entry.when -= core.wall_offset
+            if more != NULL and more.jitter:
+                entry.when = saturating_add(entry.when, job_draw(core, more.jitter))
         index = core_place(core, entry, 0)
         record = slot_at(core, index)
         record.record = slab_take(&core.jobs)
@@ -240,10 +240,11 @@ cdef class JobEngine(Dispatcher):
             self.wake()
         return reference
 
-    def add_plain(self, object callback, int64_t period):
+    def add_plain(self, object callback, int64_t period, CalendarSchedule schedule=None, bint single=False):
         """Adds a job that is all default, if `callback` is a plain function or method without parameters.
 
-        Returns its id, the prefix and its reference in hexadecimal digits; None for any other callback.
+        `single`: with one slot, `period` ns from now.  Returns the job's id, which is the prefix and its reference in
+        hexadecimal digits; None for any other callback, or if the schedule never comes again.
         """
         cdef Entry entry
         cdef uint64_t reference
@@ -254,7 +255,18 @@ cdef class JobEngine(Dispatcher):
         entry.period = 0
         entry.flags = JOB
         entry.when = saturating_add(now_of(self), period)
-        reference = self.place(&entry, period, NULL, entry.when, 0, 1, NULL)
+        if schedule is None:
+            reference = self.place(&entry, period, NULL, entry.when, SINGLE if single else 0, 1, NULL)
+        else:
+            if schedule not in self.schedules:
+                self.keep(schedule)
+            self.read_wall()
+            lock(&self.c.mutex)
+            entry.when = schedule_next(&schedule.data, entry.when + self.c.wall_offset)
+            unlock(&self.c.mutex)
+            if entry.when == NEVER:
+                return None
+            reference = self.place(&entry, 0, &schedule.data, entry.when, WALL, 1, NULL)
         return id_of(self.prefix, reference)
 
     cdef int keep(self, CalendarSchedule schedule) except -1:
@@ -313,7 +325,7 @@ cdef class JobEngine(Dispatcher):
             unlock(&core.mutex)
             return None
         job = job_at(core, slot.record)
-        prevented = slot.state != ENDED or job.waiting or job.flags & OWED or job.period or job.schedule != NULL
+        prevented = slot.state != ENDED or job.waiting or job.flags & OWED or not job.flags & SINGLE
         core_detach(core, <uint32_t>(reference & SLOT_MASK), False, &garbage)
         unlock(&core.mutex)
         core_notify(core)
@@ -389,8 +401,8 @@ cdef class JobEngine(Dispatcher):
                 schedule.data.jobs += 1
             core.wall_jobs += wall
             core.wall_jobs -= job.flags & WALL != 0
-            job.flags &= ~(WALL | OWED | IMMEDIATE)
-            job.flags |= WALL if wall else 0
+            job.flags &= ~(WALL | OWED | IMMEDIATE | SINGLE)
+            job.flags |= (WALL if wall else 0) | (0 if period or schedule is not None else SINGLE)
             job.period = period
             job.slot = slot
             job_drop_queued(core, index)
@@ -744,7 +756,7 @@ cdef tuple view(const Core *core, Copy *copy):
     """A job at one instant, times in ns on the wall clock, None for never:
 
     `(reference, order, callback, next, enabled, period, schedule, failing, started, succeeded, failed, timed_out,
-    coalesced, paused, last_start, last_end, running, instances, slot, until, ticks_left)`
+    coalesced, paused, last_start, last_end, running, instances, slot, until, ticks_left, single)`
     """
     cdef Job *job = &copy.job
     cdef int64_t offset = 0 if job.flags & WALL else core.wall_offset
@@ -775,4 +787,5 @@ cdef tuple view(const Core *core, Copy *copy):
         job.slot + offset if job.slot != NEVER and copy.state == PENDING else None,
         job.until + offset if job.until != NEVER else NEVER,
         job.ticks_left,
+        job.flags & SINGLE != 0,
     )

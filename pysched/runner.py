@@ -258,9 +258,12 @@ class ManagedRun:
             runner.report(failure, run, job.options)
             self.end(error)
             return False
-        if runner.closing or self.over:  # a shutdown or a time-out came between
+        if self.is_unwanted():  # a shutdown or a time-out came between
             self.drop_retry(error)
         return True
+
+    def is_unwanted(self) -> bool:
+        return self.over or self.job.runner.closing
 
     def end(self, error: BaseException | None) -> None:
         """End the tick, unless its time has run out; then this was the end of an abandoned call."""

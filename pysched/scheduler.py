@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from pysched import engine as chosen_engine
 from pysched import lifecycle
-from pysched.callbacks import PLAIN, check_callback, is_simple, name_of, qualified_name_of, wanted_of
+from pysched.callbacks import PLAIN, check_callback, is_simple, qualified_name_of, wanted_of
 from pysched.clock import NEVER
 from pysched.commands import ScheduledCommand
 from pysched.engine import CommandScheduler
@@ -29,13 +29,14 @@ from pysched.options import (
 )
 from pysched.reports import call_handler, log_error, logger
 from pysched.runner import JobRun, ManagedJob, Runner, at, introduce, text_of
-from pysched.schedule import duration_text, parse_cron, parse_duration
+from pysched.schedule import parse_cron, parse_duration
 from pysched.token import CancelToken
 from pysched.trigger import After, At, Cron, Every, Trigger
+from pysched.views import RUNNING, as_dict, as_info, slots_of, zone_of
 from pysched.zones import parse_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from concurrent.futures import Executor
     from datetime import datetime, timedelta, tzinfo
     from types import TracebackType
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 __all__ = ["CommandScheduler", "ScheduledCommand", "Scheduler"]
 
 F = TypeVar("F", bound="Callable[..., object]")
+
+V = TypeVar("V")
 
 NS = 1_000_000_000
 _SERIALS = itertools.count(1)
@@ -171,18 +174,10 @@ class Scheduler:
             TypeError: an argument is of a wrong type, or a parameter of the callback cannot be filled.
         """
         period = parse_duration(interval, "interval")
-        if (
-            not options
-            and callback is not None
-            and max_retries == 0
-            and timeout is None
-            and max_instances == 1
-            and retry_backoff == 0.5
-            and not self._closed
-        ):
-            job_id = self._engine.add_plain(callback, period)
+        if not options and max_retries == 0 and timeout is None and max_instances == 1 and retry_backoff == 0.5:
+            job_id = self._add_plain(callback, period)
             if job_id is not None:
-                return job_id  # nothing is kept of it here
+                return job_id
         return self._register(
             Every(period),
             callback,
@@ -233,6 +228,11 @@ class Scheduler:
 
         The other options are those of `ScheduledOptions`; returns and raises what `every` does.
         """
+        if not options and max_retries == 0 and timeout is None and max_instances == 1 and retry_backoff == 0.5:
+            schedule = self._schedule_of(expression, False, None, self._zone)
+            job_id = self._add_plain(callback, 0, schedule)
+            if job_id is not None:
+                return job_id
         all_options = given(options, SCHEDULED, "cron")
         zone = self._zone if all_options["timezone"] is None else parse_zone(all_options["timezone"])
         hashed = None
@@ -288,8 +288,13 @@ class Scheduler:
 
         The other options are those of `OnceOptions`; returns and raises what `every` does.
         """
+        wait = parse_duration(delay, "delay", zero=True)
+        if not options and max_retries == 0 and timeout is None and max_instances == 1 and retry_backoff == 0.5:
+            job_id = self._add_plain(callback, wait, None, True)
+            if job_id is not None:
+                return job_id
         return self._register(
-            After(parse_duration(delay, "delay", zero=True)),
+            After(wait),
             callback,
             "after",
             {
@@ -350,6 +355,15 @@ class Scheduler:
                 **given(options, ONCE, "at"),
             },
         )
+
+    def _add_plain(
+        self, callback: object, period: int, schedule: CalendarSchedule | None = None, single: bool = False
+    ) -> str | None:
+        """The id of a job of which nothing is kept here, since it is all default; None if it is not."""
+        if callback is None or self._closed:
+            return None
+        job_id: str | None = self._engine.add_plain(callback, period, schedule, single)
+        return job_id
 
     def _register(
         self, trigger: Trigger, callback: Callable[..., object] | None, method: str, given_options: dict[str, Any]
@@ -671,7 +685,7 @@ class Scheduler:
         self._runner.cancel_all()
         self._engine.stop(limit if wait else 0.0)
         self._runner.cancel_all()
-        return [self._info(snapshot) for snapshot in self._engine.snapshots() if snapshot[RUNNING]] + [
+        return [self._view(as_info, snapshot) for snapshot in self._engine.snapshots() if snapshot[RUNNING]] + [
             info for run in list(self._runner.abandoned) if (info := self._try_info(run.ticket.reference)) is not None
         ]
 
@@ -706,7 +720,7 @@ class Scheduler:
         Times are strings of whole Unix seconds, as rust-py-scheduler has them. O(n log n).
         """
         return [
-            self._dict(snapshot)
+            self._view(as_dict, snapshot)
             for snapshot in self._engine.snapshots()
             if tag is None or tag in self._options.get(snapshot[0], DEFAULTS).tags
         ]
@@ -717,19 +731,8 @@ class Scheduler:
         snapshot = self._engine.snapshot(self._reference_of(id))
         if snapshot is None:
             raise KeyError(id)
-        if snapshot[ENABLED] is False or snapshot[SLOT] is None:
-            return []
-        zone = self._zone_of(snapshot)
-        first, last, limit = snapshot[SLOT], snapshot[UNTIL], snapshot[TICKS_LEFT]
-        n = min(n, limit) if limit else n
-        slots: Iterable[int]
-        if snapshot[SCHEDULE] is not None:
-            slots = itertools.islice(snapshot[SCHEDULE].slots(first), n)
-        elif snapshot[PERIOD]:
-            slots = (first + k * snapshot[PERIOD] for k in range(n))
-        else:
-            slots = (first,)[:n]
-        return [at(slot, zone) for slot in slots if slot < last]
+        zone = zone_of(snapshot, self._options.get(snapshot[0], DEFAULTS), self._zone)
+        return [at(slot, zone) for slot in slots_of(snapshot, n)]
 
     def stats(self) -> EngineStats:
         """Counters of runs, and the lateness of their starts; `pending` counts jobs. See `EngineStats`."""
@@ -757,85 +760,16 @@ class Scheduler:
             if reference and self._options[reference].id != job_id:
                 raise AssertionError("an id and its job disagree")
 
-    def _zone_of(self, snapshot: tuple[Any, ...]) -> tzinfo:
-        if snapshot[SCHEDULE] is not None:
-            zone: tzinfo = snapshot[SCHEDULE].label[1]
-            return zone
-        return self._options.get(snapshot[0], DEFAULTS).zone or self._zone
-
     def _try_info(self, reference: int) -> JobInfo | None:
         snapshot = self._engine.snapshot(reference)
-        return None if snapshot is None else self._info(snapshot)
+        return None if snapshot is None else self._view(as_info, snapshot)
 
-    def _info(self, snapshot: tuple[Any, ...]) -> JobInfo:
-        zone = self._zone_of(snapshot)
-        values = self._dict(snapshot)
-        for key, ns in (
-            ("last_run_at", snapshot[LAST_END]),
-            ("next_run_at", snapshot[NEXT]),
-            ("started_at", snapshot[LAST_START]),
-        ):
-            values[key] = None if ns is None else at(ns, zone)
-        values["timezone"] = zone
-        return JobInfo(**values)
-
-    def _dict(self, snapshot: tuple[Any, ...]) -> dict[str, Any]:
-        (
-            reference,
-            _,
-            callback,
-            next_ns,
-            enabled,
-            period,
-            schedule,
-            failing,
-            started,
-            succeeded,
-            failed,
-            timed_out,
-            coalesced,
-            paused,
-            last_start,
-            last_end,
-            running,
-            instances,
-            _,
-            _,
-            _,
-        ) = snapshot
+    def _view(self, make: Callable[..., V], snapshot: tuple[Any, ...]) -> V:
+        reference = snapshot[0]
         options = self._options.get(reference, DEFAULTS)
-        if options.schedule is not None:
-            text = options.schedule
-        elif schedule is not None:
-            text = schedule.label[0]
-        else:
-            text = f"every {duration_text(period)}"
-        if type(callback) is ManagedJob:
-            callback = callback.callback
-        return {
-            "id": self._default_id(reference) if options.id is None else options.id,
-            "name": options.name if options.name is not None else name_of(callback),
-            "schedule": text,
-            "enabled": enabled,
-            "run_count": succeeded,
-            "error_count": failed,
-            "last_run_at": None if last_end is None else str(last_end // NS),
-            "next_run_at": None if next_ns is None else str(next_ns // NS),
-            "max_retries": options.max_retries,
-            "last_error": self._errors.get(reference, "") if failing else None,
-            "retry_backoff": options.retry_backoff,
-            "timeout": options.timeout,
-            "max_instances": instances,
-            "running": running,
-            "coalesced_count": coalesced,
-            "timeout_count": timed_out,
-            "started_count": started,
-            "missed_count": 0,
-            "paused_count": paused,
-            "tags": options.tags,
-            "timezone": str(self._zone_of(snapshot)),
-            "started_at": None if last_start is None else str(last_start // NS),
-        }
+        job_id = self._default_id(reference) if options.id is None else options.id
+        zone = zone_of(snapshot, options, self._zone)
+        return make(snapshot, job_id, options, self._errors.get(reference), zone)
 
     # -- calendars --
 
@@ -856,9 +790,3 @@ class Scheduler:
                     self._schedules.pop(other, None)
             self._sweep_at = 2 * len(self._schedules) + _FEW_CALENDARS
         return self._schedules.setdefault(key, found)
-
-
-# Places in a snapshot of the engine.
-NEXT, ENABLED, PERIOD, SCHEDULE = 3, 4, 5, 6
-LAST_START, LAST_END, RUNNING = 14, 15, 16
-SLOT, UNTIL, TICKS_LEFT = 18, 19, 20
