@@ -517,6 +517,8 @@ class Scheduler:
 
     def _set_error(self, reference: int, error: BaseException | str) -> None:
         self._errors[reference] = error if isinstance(error, str) else text_of(error)
+        if self._engine.snapshot(reference) is None:  # it was removed while it ran
+            self._errors.pop(reference, None)
 
     def _report(self, error: BaseException, run: JobRun | None, options: JobOptions) -> None:
         handler = options.on_error or self._on_error
