@@ -7,8 +7,10 @@ all: its id is its reference in the engine, written out.
 from __future__ import annotations
 
 import itertools
-from datetime import datetime, timedelta, tzinfo
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta, timezone as fixed_zone, tzinfo
 from functools import partial
+from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pysched import engine as chosen_engine
@@ -25,7 +27,7 @@ from pysched.token import CancelToken
 from pysched.zones import parse_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Executor
     from types import TracebackType
 
@@ -46,6 +48,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _MOST_INSTANCES = 1 << 20
 _FEW_CALENDARS = 64
 _PLAIN = Wanted(cancel=False, ctx=False)
+_NONE, _ZERO, _ONE = (), 0, 1  # compared by identity: what only equals them is looked at more closely
 
 
 class Scheduler:
@@ -97,9 +100,11 @@ class Scheduler:
         self._workers = workers if executor is None else None
         self._on_error = on_error
         self._engine = self._backend.JobEngine(self, workers if executor is None else executor, clock, name)
-        self._runner = Runner(self._engine, clock, self._report, self._set_error)
+        self._runner = Runner(self._engine, clock, self._report, self._set_error, self._try_info)
         self._prefix = f"{next(_SERIALS):x}-"
+        self._naming = RLock()  # held while a job gets an id of the user's
         self._ids: dict[str, int] = {}  # of jobs that have an id of their own, by it: their references
+        self._lookalikes = False  # whether users have taken ids that look like default ones
         self._options: dict[int, JobOptions] = {}  # of jobs that are not all default, by reference
         self._errors: dict[int, str] = {}  # last_error of jobs that have failed, by reference
         self._schedules: dict[object, CalendarSchedule] = {}
@@ -157,13 +162,12 @@ class Scheduler:
             )
         engine = self._engine
         if (
-            max_retries == 0 and max_instances == 1 and timeout is None and id is None and name is None
+            max_retries is _ZERO and max_instances is _ONE and timeout is None and id is None and name is None
             and kwargs is None and start_at is None and until is None and max_runs is None and jitter is None
-            and on_error is None and not args and not tags and not immediate and retry_backoff == 0.5
+            and on_error is None and args is _NONE and tags is _NONE and not immediate and retry_backoff == 0.5
             and is_simple(callback) and not self._closed
         ):  # nothing is kept of it here
-            reference = engine.add(callback, (), period, None, engine.time_ns() + period, False)
-            return self._default_id(reference)
+            return self._new_id(engine.add(callback, (), period, None, engine.time_ns() + period, False))
         return self._register(
             callback, period=period, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
             max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags, start_at=start_at,
@@ -283,7 +287,9 @@ class Scheduler:
         )
 
     def _decorator(self, register: Callable[..., str], what: object, **options: Any) -> Callable[[F], F]:
-        self._check_options(**options)
+        checked = self._check_options(**options)
+        for name in ("args", "kwargs", "tags"):  # as they are now; an iterator gives its items only once
+            options[name] = checked[name]
 
         def decorate(function: F) -> F:
             register(what, function, **options)
@@ -307,17 +313,18 @@ class Scheduler:
                 raise TypeError(f"id must be a str, got {type(job_id).__name__}")
             if not job_id:
                 raise ValueError("id must not be empty")
+            checked["id"] = str.__str__(job_id)
         if options["name"] is not None and not isinstance(options["name"], str):
             raise TypeError(f"name must be a str, got {type(options['name']).__name__}")
-        tags = options["tags"]
-        if isinstance(tags, str):
-            raise TypeError("tags must be an iterable of str, got a str")
-        checked["tags"] = frozenset(tags)
-        for tag in checked["tags"]:
+        tags = _items(options["tags"], "tags")
+        for tag in tags:
             if not isinstance(tag, str):
                 raise TypeError(f"tags must be an iterable of str, got a {type(tag).__name__} in it")
-        checked["args"] = tuple(options["args"])
+        checked["tags"] = frozenset(tags)
+        checked["args"] = _items(options["args"], "args")
         kwargs = options["kwargs"]
+        if kwargs is not None and not isinstance(kwargs, Mapping):
+            raise TypeError(f"kwargs must be a mapping, got {type(kwargs).__name__}")
         checked["kwargs"] = dict(kwargs) if kwargs is not None else {}
         for key in checked["kwargs"]:
             if not isinstance(key, str):
@@ -361,13 +368,14 @@ class Scheduler:
         record: JobOptions | None = None
         managed = bool(
             options["max_retries"] or options["timeout"] is not None or wanted.cancel or wanted.ctx or kwargs
+            or options["on_error"] is not None  # which is called for a run whose job has been removed too
         )
         if (
             managed or job_id is not None or options["name"] is not None or options["tags"] or text is not None
-            or options["on_error"] is not None or options["retry_backoff"] != 0.5
+            or jitter or options["retry_backoff"] != 0.5
         ):
             record = JobOptions(
-                id=job_id, name=options["name"], schedule=text, tags=options["tags"], zone=zone,
+                id=job_id, name=options["name"], schedule=text, tags=options["tags"], zone=zone, jitter=jitter,
                 max_retries=options["max_retries"], retry_backoff=options["retry_backoff"],
                 timeout=options["timeout"], on_error=options["on_error"],
             )
@@ -396,56 +404,53 @@ class Scheduler:
         engine = self._engine
         now, wall_now = engine.time_ns(), engine.wall_ns()
         start_at, until = options.get("start_at"), options.get("until")
-        end = NEVER
         if period:
             slot = now + period
             if start_at is not None:
                 slot = now + (start_at - wall_now)
                 if slot < now:
                     slot += -((slot - now) // period) * period
-            if until is not None:
-                end = now + (until - wall_now)
             wall = False
         elif schedule is not None:
-            after = wall_now if start_at is None else max(wall_now, start_at - 1)
+            after = wall_now if start_at is None else min(max(wall_now, start_at - 1), NEVER)
             found = schedule.next(after)
             if found is None:
                 raise ValueError("expression never comes again before the year 2262")
             slot, wall = found, True
-            if until is not None:
-                end = until
         elif wait is not None:
             slot, wall = now + wait, False
         else:
-            slot, wall = when_ns, True
-        if slot >= end:
-            raise ValueError("until must be after the job's first slot: the job would never run")
+            slot, wall = max(when_ns, -NEVER), True
+        if until is None:
+            end = NEVER
+        else:
+            end = until if wall else now + (until - wall_now)
+            if slot >= end:
+                raise ValueError("until must be after the job's first slot: the job would never run")
         return min(slot, NEVER), wall, min(end, NEVER)
 
     def _add(self, job_id: str | None, record: JobOptions | None, replace: bool, add: Callable[[], int]) -> str:
+        old = 0
         if job_id is None:
             reference = add()
             if record is not None:
                 self._options[reference] = record
-            text = self._default_id(reference)
+            text = self._new_id(reference)
         else:
-            text = job_id
-            taken = self._ids.setdefault(job_id, 0)
-            if taken or self._of_default_id(job_id):
-                if not replace:
-                    if not taken:
-                        del self._ids[job_id]
-                    raise ValueError(f"id {job_id!r} is taken; use replace=True to replace that job")
-                self._remove(taken or self._of_default_id(job_id))
-                self._ids.setdefault(job_id, 0)
-            try:
-                reference = add()
-            except BaseException:
-                self._ids.pop(job_id, None)
-                raise
             assert record is not None
-            self._options[reference] = record
-            self._ids[job_id] = reference
+            text = job_id
+            with self._naming:
+                old = self._ids.get(job_id) or self._of_default_id(job_id)
+                if old and self._engine.snapshot(old) is None:  # its end is about to be told
+                    old = 0
+                if old and not replace:
+                    raise ValueError(f"id {job_id!r} is taken; use replace=True to replace that job")
+                reference = add()
+                self._options[reference] = record
+                self._ids[job_id] = reference
+                self._lookalikes = self._lookalikes or job_id.startswith(self._prefix)
+        if old:  # only now, as `add` may have failed
+            self._remove(old)
         if record is not None and self._engine.snapshot(reference) is None:  # it has come and gone already
             self._job_left(reference)
         return text
@@ -454,6 +459,17 @@ class Scheduler:
 
     def _default_id(self, reference: int) -> str:
         return f"{self._prefix}{reference:x}"
+
+    def _new_id(self, reference: int) -> str:
+        """The id of a new job that was given none."""
+        text = self._default_id(reference)
+        if self._lookalikes and text in self._ids:
+            with self._naming:
+                while text in self._ids:  # the user's
+                    text += "+"
+                self._ids[text] = reference
+                self._options.setdefault(reference, JobOptions()).id = text
+        return text
 
     def _of_default_id(self, job_id: str) -> int:
         """The reference of a live job that has this id by default, or 0."""
@@ -486,12 +502,18 @@ class Scheduler:
     # -- what the engine and the runner tell --
 
     def _job_failed(self, reference: int, error: BaseException) -> None:
-        self._set_error(reference, error)
+        self._set_error(reference, text_of(error))
         options = self._options.get(reference, DEFAULTS)
-        self._report(error, self._current_run(), options)
+        try:
+            run = self._current_run()
+        except BaseException:  # of a zone of the user's, say
+            run = self._current_run(fixed_zone.utc)
+        self._report(error, run, options)
 
-    def _set_error(self, reference: int, error: BaseException | str) -> None:
-        self._errors[reference] = error if isinstance(error, str) else text_of(error)
+    def _set_error(self, reference: int, text: str) -> None:
+        self._errors[reference] = text
+        if self._engine.snapshot(reference) is None:  # it was removed, and nobody would take this away
+            self._errors.pop(reference, None)
 
     def _report(self, error: BaseException, run: JobRun | None, options: JobOptions) -> None:
         handler = options.on_error or self._on_error
@@ -506,14 +528,16 @@ class Scheduler:
         if record is not None and record.id is not None and self._ids.get(record.id) == reference:
             self._ids.pop(record.id, None)
 
-    def _current_run(self) -> JobRun | None:
+    def _current_run(self, zone: tzinfo | None = None) -> JobRun | None:
         """The run of an unmanaged job that this thread is inside of."""
         found = self._engine.current()
         if found is None:
             return None
         reference, number, scheduled_ns = found
         job_id = self._id_of(reference)
-        zone = self._options.get(reference, DEFAULTS).zone or self._zone
+        if zone is None:
+            snapshot = self._engine.snapshot(reference)
+            zone = self._zone if snapshot is None else self._zone_of(snapshot)
         return JobRun(job_id, f"{job_id}#{number}", at(scheduled_ns, zone), 1, CancelToken())
 
     # -- control --
@@ -579,7 +603,8 @@ class Scheduler:
     ) -> None:
         """Give the job a new grid from now on, by exactly one of `every`, `cron`, `after` and `at`.
 
-        Id, options, counters and pause stay; a queued run is dropped, one in progress goes on.
+        Id, options, counters and pause stay; a queued run is dropped, one in progress goes on. KeyError for an unknown
+        id; ValueError if the new grid does not go with the job's `until` or `jitter`.
         """
         reference = self._reference_of(id)
         if sum(each is not None for each in (every, cron, after, at)) != 1:
@@ -592,22 +617,34 @@ class Scheduler:
         schedule = None if cron is None else self._schedule_of(cron, False, None, zone)
         period = 0 if every is None else parse_duration(every, "every")
         wait = None if after is None else parse_duration(after, "after", zero=True)
-        options = {"start_at": None if start_at is None else _wall_ns_of(start_at, "start_at")}
         when_ns = 0 if at is None else _wall_ns_of(at, "at")
+        snapshot = self._engine.snapshot(reference)
+        if snapshot is None:
+            raise KeyError(id)
+        record = self._options.get(reference)
+        if period and record is not None and record.jitter >= period:
+            raise ValueError(f"every must be longer than the job's jitter, got {every!r}")
+        options = {
+            "start_at": None if start_at is None else _wall_ns_of(start_at, "start_at"),
+            "until": None if snapshot[UNTIL] == NEVER else snapshot[UNTIL],
+        }
         slot, wall, _ = self._first_slot(period, schedule, wait, when_ns, options)
+        if not self._engine.reschedule(reference, period, schedule, slot, wall):
+            raise KeyError(id)
         text = None
         if wait is not None:
             text = f"after {duration_text(wait)}"
         elif at is not None:
             text, zone = f"at {at.isoformat()}", at.tzinfo or zone
-        record = self._options.get(reference)
         if record is None and text is not None:
             record = self._options[reference] = JobOptions()
         if record is not None:
             record.schedule = text
             record.zone = zone if cron is not None or at is not None else None
-        if not self._engine.reschedule(reference, period, schedule, slot, wall):
-            raise KeyError(id)
+        if type(snapshot[CALLBACK]) is ManagedJob:
+            snapshot[CALLBACK].zone = zone
+        if self._engine.snapshot(reference) is None:
+            self._job_left(reference)
 
     def pause(self) -> None:
         """Let the slots of all jobs pass by; apart from the pauses of single jobs."""
@@ -636,10 +673,13 @@ class Scheduler:
         """Run until `shutdown()`; Ctrl-C ends it at once, as a KeyboardInterrupt, after tokens were fired."""
         if self._refuses_start():
             return
+        if self._engine.running:
+            raise RuntimeError(f"{self.name} is running already")
         try:
             self._engine.run()
         except BaseException:
-            self._runner.cancel_all()
+            if not self._engine.running:  # else another thread was faster to start it
+                self._runner.cancel_all()
             raise
 
     def _refuses_start(self) -> bool:
@@ -655,12 +695,15 @@ class Scheduler:
         """
         limit = None if timeout is None else parse_duration(timeout, "timeout", zero=True) / NS
         self._closed = True
-        self._runner.cancel_all()
+        self._runner.close()
         self._engine.stop(limit if wait else 0.0)
         self._runner.cancel_all()
-        return [self._info(snapshot) for snapshot in self._engine.snapshots() if snapshot[RUNNING]] + [
-            info for run in list(self._runner.abandoned) if (info := self._try_info(run.ticket.reference)) is not None
-        ]
+        left = {snapshot[0]: self._info(snapshot) for snapshot in self._engine.snapshots() if snapshot[RUNNING]}
+        for run, info in list(self._runner.abandoned.items()):
+            reference = run.ticket.reference
+            if reference not in left and (info := self._try_info(reference) or info) is not None:
+                left[reference] = info
+        return list(left.values())
 
     def __enter__(self) -> Self:
         self.start_background()
@@ -673,9 +716,10 @@ class Scheduler:
 
     def _at_exit(self) -> None:
         self._closed = True
-        self._runner.cancel_all()
+        self._runner.close()
 
     def _after_fork_in_child(self) -> None:
+        self._naming = RLock()  # a thread of the parent may have held it
         self._runner.forget_threads()
 
     # -- looking --
@@ -808,6 +852,8 @@ class Scheduler:
 
     def _schedule_of(self, expression: str, seconds: bool, hashed: str | None, zone: tzinfo) -> CalendarSchedule:
         """The schedule that all jobs of that expression and zone share."""
+        if not isinstance(expression, str):
+            raise TypeError(f"expression must be a str, got {type(expression).__name__}")
         key = (expression, seconds, hashed, id(zone))
         known = self._schedules.get(key)
         if known is not None:
@@ -824,7 +870,7 @@ class Scheduler:
 
 
 # Places in a snapshot of the engine.
-NEXT, ENABLED, PERIOD, SCHEDULE = 3, 4, 5, 6
+CALLBACK, NEXT, ENABLED, PERIOD, SCHEDULE = 2, 3, 4, 5, 6
 LAST_START, LAST_END, RUNNING = 14, 15, 16
 SLOT, UNTIL, TICKS_LEFT = 18, 19, 20
 
@@ -834,6 +880,12 @@ def _check_count(value: object, name: str, *, least: int, most: int | None = Non
         raise TypeError(f"{name} must be an int, got {type(value).__name__}")
     if value < least or (most is not None and value > most):
         raise ValueError(f"{name} must be at least {least}{'' if most is None else f' and at most {most}'}, got {value}")
+
+
+def _items(value: object, name: str) -> tuple[Any, ...]:
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        raise TypeError(f"{name} must be an iterable, not of text, got {type(value).__name__}")
+    return tuple(value)
 
 
 def _check_handler(on_error: object) -> None:
