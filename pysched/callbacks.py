@@ -12,7 +12,14 @@ if TYPE_CHECKING:
 
 __all__ = ["PLAIN", "Wanted", "check_callback", "is_simple", "name_of", "qualified_name_of", "wanted_of"]
 
-_ASYNC = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
+# Functions that are async; and those that take anything, whose signature may be another's (`functools.wraps`).
+_NOT_SIMPLE = (
+    inspect.CO_COROUTINE
+    | inspect.CO_ITERABLE_COROUTINE
+    | inspect.CO_ASYNC_GENERATOR
+    | inspect.CO_VARARGS
+    | inspect.CO_VARKEYWORDS
+)
 
 
 class Wanted(NamedTuple):
@@ -30,12 +37,12 @@ def is_simple(callback: object) -> bool:
     kind = type(callback)
     if kind is FunctionType:
         code = callback.__code__  # type: ignore[attr-defined]
-        return not (code.co_argcount or code.co_kwonlyargcount or code.co_flags & _ASYNC)
+        return not (code.co_argcount or code.co_kwonlyargcount or code.co_flags & _NOT_SIMPLE)
     if kind is MethodType:
         function = callback.__func__  # type: ignore[attr-defined]
         if type(function) is FunctionType:
             code = function.__code__
-            return code.co_argcount == 1 and not (code.co_kwonlyargcount or code.co_flags & _ASYNC)
+            return code.co_argcount == 1 and not (code.co_kwonlyargcount or code.co_flags & _NOT_SIMPLE)
     return False
 
 

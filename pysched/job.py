@@ -46,10 +46,11 @@ class JobInfo:
 
 
 class JobOptions:
-    """What a job was registered with, where it is not all default. Immutable but for `schedule` and `zone`."""
+    """What a job was registered with, where it is not all default. Immutable but for `id`, `schedule` and `zone`."""
 
     __slots__ = (
         "id",
+        "jitter",
         "max_retries",
         "name",
         "on_error",
@@ -71,6 +72,7 @@ class JobOptions:
         max_retries: int = 0,
         retry_backoff: float = 0.5,
         timeout: float | None = None,
+        jitter: int = 0,
         on_error: Callable[[BaseException, Any], object] | None = None,
     ) -> None:
         self.id = id
@@ -81,6 +83,7 @@ class JobOptions:
         self.max_retries = max_retries
         self.retry_backoff = retry_backoff
         self.timeout = timeout
+        self.jitter = jitter  # ns
         self.on_error = on_error
 
     def is_default(self, has_zone: bool) -> bool:

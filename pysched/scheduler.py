@@ -7,6 +7,8 @@ all: its id is its reference in the engine, written out.
 from __future__ import annotations
 
 import itertools
+from datetime import timezone as fixed_zone
+from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from pysched import engine as chosen_engine
@@ -32,7 +34,7 @@ from pysched.runner import JobRun, ManagedJob, Runner, at, introduce, text_of
 from pysched.schedule import parse_cron, parse_duration
 from pysched.token import CancelToken
 from pysched.trigger import After, At, Cron, Every, Trigger
-from pysched.views import RUNNING, as_dict, as_info, slots_of, zone_of
+from pysched.views import CALLBACK, RUNNING, UNTIL, as_dict, as_info, slots_of, zone_of
 from pysched.zones import parse_zone
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ V = TypeVar("V")
 NS = 1_000_000_000
 _SERIALS = itertools.count(1)
 _FEW_CALENDARS = 64
+_ZERO, _ONE = 0, 1  # compared by identity: what only equals them is looked at more closely
 
 
 class Scheduler:
@@ -110,9 +113,11 @@ class Scheduler:
         self._engine = self._backend.JobEngine(
             self, workers if executor is None else executor, clock, name, f"{next(_SERIALS):x}-"
         )
-        self._runner = Runner(self._engine, clock, self._report, self._set_error)
+        self._runner = Runner(self._engine, clock, self._report, self._set_error, self._try_info)
         self._prefix = self._engine.prefix
+        self._naming = RLock()  # held while a job gets an id of the user's
         self._ids: dict[str, int] = {}  # of jobs that have an id of their own, by it: their references
+        self._lookalikes = False  # whether users have taken ids that look like default ones
         self._options: dict[int, JobOptions] = {}  # of jobs that are not all default, by reference
         self._errors: dict[int, str] = {}  # last_error of jobs that have failed, by reference
         self._schedules: dict[object, CalendarSchedule] = {}
@@ -174,7 +179,7 @@ class Scheduler:
             TypeError: an argument is of a wrong type, or a parameter of the callback cannot be filled.
         """
         period = parse_duration(interval, "interval")
-        if not options and max_retries == 0 and timeout is None and max_instances == 1 and retry_backoff == 0.5:
+        if not options and max_retries is _ZERO and timeout is None and max_instances is _ONE and retry_backoff == 0.5:
             job_id = self._add_plain(callback, period)
             if job_id is not None:
                 return job_id
@@ -228,7 +233,7 @@ class Scheduler:
 
         The other options are those of `ScheduledOptions`; returns and raises what `every` does.
         """
-        if not options and max_retries == 0 and timeout is None and max_instances == 1 and retry_backoff == 0.5:
+        if not options and max_retries is _ZERO and timeout is None and max_instances is _ONE and retry_backoff == 0.5:
             schedule = self._schedule_of(expression, False, None, self._zone)
             job_id = self._add_plain(callback, 0, schedule)
             if job_id is not None:
@@ -289,7 +294,7 @@ class Scheduler:
         The other options are those of `OnceOptions`; returns and raises what `every` does.
         """
         wait = parse_duration(delay, "delay", zero=True)
-        if not options and max_retries == 0 and timeout is None and max_instances == 1 and retry_backoff == 0.5:
+        if not options and max_retries is _ZERO and timeout is None and max_instances is _ONE and retry_backoff == 0.5:
             job_id = self._add_plain(callback, wait, None, True)
             if job_id is not None:
                 return job_id
@@ -363,6 +368,8 @@ class Scheduler:
         if callback is None or self._closed:
             return None
         job_id: str | None = self._engine.add_plain(callback, period, schedule, single)
+        if self._lookalikes and job_id is not None and job_id in self._ids:
+            return self._new_id(int(job_id[len(self._prefix) :], 16))
         return job_id
 
     def _register(
@@ -375,7 +382,7 @@ class Scheduler:
             raise ValueError(f"jitter must be less than the interval, got {given_options['jitter']!r}")
         self._slots(trigger, options)
         if callback is None:
-            return self._decorator(trigger, method, given_options)
+            return self._decorator(trigger, method, given_options, options)
         check_callback(callback)
         args, kwargs = options["args"], options["kwargs"]
         wanted = PLAIN if is_simple(callback) and not args and not kwargs else wanted_of(callback, args, kwargs)
@@ -386,13 +393,19 @@ class Scheduler:
             schedule=trigger.text,
             tags=options["tags"],
             zone=trigger.zone,
+            jitter=jitter,
             max_retries=options["max_retries"],
             retry_backoff=options["retry_backoff"],
             timeout=options["timeout"],
             on_error=options["on_error"],
         )
         managed = bool(
-            options["max_retries"] or options["timeout"] is not None or wanted.cancel or wanted.ctx or kwargs
+            options["max_retries"]
+            or options["timeout"] is not None
+            or wanted.cancel
+            or wanted.ctx
+            or kwargs
+            or options["on_error"] is not None  # which is called for a run whose job has been removed too
         )
         if managed:
             assert record is not None
@@ -426,7 +439,12 @@ class Scheduler:
 
         return self._add(options["id"], record, options["replace"], add)
 
-    def _decorator(self, trigger: Trigger, method: str, options: dict[str, Any]) -> Callable[[F], F]:
+    def _decorator(
+        self, trigger: Trigger, method: str, options: dict[str, Any], checked: dict[str, Any]
+    ) -> Callable[[F], F]:
+        for name in ("args", "kwargs", "tags"):  # as they are now; an iterator gives its items only once
+            options[name] = checked[name]
+
         def decorate(function: F) -> F:
             if not callable(function):
                 raise TypeError(f"callback must be callable, got {type(function).__name__}")
@@ -448,29 +466,27 @@ class Scheduler:
         return slot, min(end, NEVER)
 
     def _add(self, job_id: str | None, record: JobOptions | None, replace: bool, add: Callable[[], int]) -> str:
+        old = 0
         if job_id is None:
             reference = add()
             if record is not None:
                 self._options[reference] = record
-            text = self._default_id(reference)
+            text = self._new_id(reference)
         else:
-            text = job_id
-            taken = self._ids.setdefault(job_id, 0)
-            if taken or self._of_default_id(job_id):
-                if not replace:
-                    if not taken:
-                        del self._ids[job_id]
-                    raise ValueError(f"id {job_id!r} is taken; use replace=True to replace that job")
-                self._remove(taken or self._of_default_id(job_id))
-                self._ids.setdefault(job_id, 0)
-            try:
-                reference = add()
-            except BaseException:
-                self._ids.pop(job_id, None)
-                raise
             assert record is not None
-            self._options[reference] = record
-            self._ids[job_id] = reference
+            text = job_id
+            with self._naming:
+                old = self._ids.get(job_id) or self._of_default_id(job_id)
+                if old and self._engine.snapshot(old) is None:  # its end is about to be told
+                    old = 0
+                if old and not replace:
+                    raise ValueError(f"id {job_id!r} is taken; use replace=True to replace that job")
+                reference = add()
+                self._options[reference] = record
+                self._ids[job_id] = reference
+                self._lookalikes = self._lookalikes or job_id.startswith(self._prefix)
+        if old:  # only now, as `add` may have failed
+            self._remove(old)
         if record is not None and self._engine.snapshot(reference) is None:  # it has come and gone already
             self._job_left(reference)
         return text
@@ -479,6 +495,17 @@ class Scheduler:
 
     def _default_id(self, reference: int) -> str:
         return f"{self._prefix}{reference:x}"
+
+    def _new_id(self, reference: int) -> str:
+        """The id of a new job that was given none."""
+        text = self._default_id(reference)
+        if self._lookalikes and text in self._ids:
+            with self._naming:
+                while text in self._ids:  # the user's
+                    text += "+"
+                self._ids[text] = reference
+                self._options.setdefault(reference, JobOptions()).id = text
+        return text
 
     def _of_default_id(self, job_id: str) -> int:
         """The reference of a live job that has this id by default, or 0."""
@@ -511,13 +538,17 @@ class Scheduler:
     # -- what the engine and the runner tell --
 
     def _job_failed(self, reference: int, error: BaseException) -> None:
-        self._set_error(reference, error)
+        self._set_error(reference, text_of(error))
         options = self._options.get(reference, DEFAULTS)
-        self._report(error, self._current_run(), options)
+        try:
+            run = self._current_run()
+        except BaseException:  # of a zone of the user's, say
+            run = self._current_run(fixed_zone.utc)
+        self._report(error, run, options)
 
-    def _set_error(self, reference: int, error: BaseException | str) -> None:
-        self._errors[reference] = error if isinstance(error, str) else text_of(error)
-        if self._engine.snapshot(reference) is None:  # it was removed while it ran
+    def _set_error(self, reference: int, text: str) -> None:
+        self._errors[reference] = text
+        if self._engine.snapshot(reference) is None:  # it was removed, and nobody would take this away
             self._errors.pop(reference, None)
 
     def _report(self, error: BaseException, run: JobRun | None, options: JobOptions) -> None:
@@ -533,14 +564,16 @@ class Scheduler:
         if record is not None and record.id is not None and self._ids.get(record.id) == reference:
             self._ids.pop(record.id, None)
 
-    def _current_run(self) -> JobRun | None:
+    def _current_run(self, zone: tzinfo | None = None) -> JobRun | None:
         """The run of an unmanaged job that this thread is inside of."""
         found = self._engine.current()
         if found is None:
             return None
         reference, number, scheduled_ns = found
         job_id = self._id_of(reference)
-        zone = self._options.get(reference, DEFAULTS).zone or self._zone
+        if zone is None:
+            snapshot = self._engine.snapshot(reference)
+            zone = self._zone if snapshot is None else self._zone_of(snapshot)
         return JobRun(job_id, f"{job_id}#{number}", at(scheduled_ns, zone), 1, CancelToken())
 
     # -- control --
@@ -606,7 +639,8 @@ class Scheduler:
     ) -> None:
         """Give the job a new grid from now on, by exactly one of `every`, `cron`, `after` and `at`.
 
-        Id, options, counters and pause stay; a queued run is dropped, one in progress goes on.
+        Id, options, counters and pause stay; a queued run is dropped, one in progress goes on. KeyError for an unknown
+        id; ValueError if the new grid does not go with the job's `until` or `jitter`.
         """
         reference = self._reference_of(id)
         if sum(each is not None for each in (every, cron, after, at)) != 1:
@@ -626,16 +660,30 @@ class Scheduler:
         else:
             assert at is not None
             trigger = At(at, wall_ns_of(at, "at"))
-        slot, _ = self._slots(trigger, {"start_at": None if start_at is None else wall_ns_of(start_at, "start_at")})
+        snapshot = self._engine.snapshot(reference)
+        if snapshot is None:
+            raise KeyError(id)
         record = self._options.get(reference)
+        if trigger.period and record is not None and record.jitter >= trigger.period:
+            raise ValueError(f"every must be longer than the job's jitter, got {every!r}")
+        slot, _ = self._slots(
+            trigger,
+            {
+                "start_at": None if start_at is None else wall_ns_of(start_at, "start_at"),
+                "until": None if snapshot[UNTIL] == NEVER else snapshot[UNTIL],
+            },
+        )
+        if not self._engine.reschedule(reference, trigger.period, trigger.schedule, slot, trigger.wall):
+            raise KeyError(id)
         if record is None and trigger.text is not None:
             record = self._options[reference] = JobOptions()
         if record is not None:
             record.schedule = trigger.text
             record.zone = trigger.zone
-        if not self._engine.reschedule(reference, trigger.period, trigger.schedule, slot, trigger.wall):
-            self._options.pop(reference, None)
-            raise KeyError(id)
+        if type(snapshot[CALLBACK]) is ManagedJob:
+            snapshot[CALLBACK].zone = trigger.zone or self._zone
+        if self._engine.snapshot(reference) is None:
+            self._job_left(reference)
 
     def pause(self) -> None:
         """Let the slots of all jobs pass by; apart from the pauses of single jobs."""
@@ -665,10 +713,13 @@ class Scheduler:
         """Run until `shutdown()`; Ctrl-C ends it at once, as a KeyboardInterrupt, after tokens were fired."""
         if self._refuses_start():
             return
+        if self._engine.running:
+            raise RuntimeError(f"{self.name} is running already")
         try:
             self._engine.run()
         except BaseException:
-            self._runner.cancel_all()
+            if not self._engine.running:  # else another thread was faster to start it
+                self._runner.cancel_all()
             raise
 
     def _refuses_start(self) -> bool:
@@ -684,12 +735,15 @@ class Scheduler:
         """
         limit = None if timeout is None else parse_duration(timeout, "timeout", zero=True) / NS
         self._closed = True
-        self._runner.cancel_all()
+        self._runner.close()
         self._engine.stop(limit if wait else 0.0)
         self._runner.cancel_all()
-        return [self._view(as_info, snapshot) for snapshot in self._engine.snapshots() if snapshot[RUNNING]] + [
-            info for run in list(self._runner.abandoned) if (info := self._try_info(run.ticket.reference)) is not None
-        ]
+        left = {each[0]: self._view(as_info, each) for each in self._engine.snapshots() if each[RUNNING]}
+        for run, info in list(self._runner.abandoned.items()):
+            reference = run.ticket.reference
+            if reference not in left and (info := self._try_info(reference) or info) is not None:
+                left[reference] = info
+        return list(left.values())
 
     def __enter__(self) -> Self:
         self.start_background()
@@ -702,9 +756,10 @@ class Scheduler:
 
     def _at_exit(self) -> None:
         self._closed = True
-        self._runner.cancel_all()
+        self._runner.close()
 
     def _after_fork_in_child(self) -> None:
+        self._naming = RLock()  # a thread of the parent may have held it
         self._runner.forget_threads()
 
     # -- looking --
@@ -733,7 +788,7 @@ class Scheduler:
         snapshot = self._engine.snapshot(self._reference_of(id))
         if snapshot is None:
             raise KeyError(id)
-        zone = zone_of(snapshot, self._options.get(snapshot[0], DEFAULTS), self._zone)
+        zone = self._zone_of(snapshot)
         return [at(slot, zone) for slot in slots_of(snapshot, n)]
 
     def stats(self) -> EngineStats:
@@ -766,6 +821,9 @@ class Scheduler:
         snapshot = self._engine.snapshot(reference)
         return None if snapshot is None else self._view(as_info, snapshot)
 
+    def _zone_of(self, snapshot: tuple[Any, ...]) -> tzinfo:
+        return zone_of(snapshot, self._options.get(snapshot[0], DEFAULTS), self._zone)
+
     def _view(self, make: Callable[..., V], snapshot: tuple[Any, ...]) -> V:
         reference = snapshot[0]
         options = self._options.get(reference, DEFAULTS)
@@ -777,6 +835,8 @@ class Scheduler:
 
     def _schedule_of(self, expression: str, seconds: bool, hashed: str | None, zone: tzinfo) -> CalendarSchedule:
         """The schedule that all jobs of that expression and zone share."""
+        if not isinstance(expression, str):
+            raise TypeError(f"expression must be a str, got {type(expression).__name__}")
         key = (expression, seconds, hashed, id(zone))
         known = self._schedules.get(key)
         if known is not None:

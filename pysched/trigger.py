@@ -53,7 +53,7 @@ class Cron(Trigger):
 
     def first_slot(self, now: int, wall_now: int, start_at: int | None) -> int:  # noqa: ARG002
         assert self.schedule is not None
-        found = self.schedule.next(wall_now if start_at is None else max(wall_now, start_at - 1))
+        found = self.schedule.next(wall_now if start_at is None else min(max(wall_now, start_at - 1), NEVER))
         if found is None:
             raise ValueError("expression never comes before the year 2262")
         return found

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from pysched.job import JobOptions
 
-__all__ = ["LAST_END", "LAST_START", "NEXT", "RUNNING", "as_dict", "as_info", "slots_of", "zone_of"]
+__all__ = ["CALLBACK", "RUNNING", "UNTIL", "as_dict", "as_info", "slots_of", "zone_of"]
 
 NS = 1_000_000_000
 
 # Places in a snapshot of the engine, which is a plain tuple: 10**5 of them are made at once.
-NEXT, ENABLED, PERIOD, SCHEDULE = 3, 4, 5, 6
+CALLBACK, NEXT, ENABLED, PERIOD, SCHEDULE = 2, 3, 4, 5, 6
 LAST_START, LAST_END, RUNNING = 14, 15, 16
 SLOT, UNTIL, TICKS_LEFT = 18, 19, 20
 
