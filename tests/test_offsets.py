@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, _zoneinfo  # type: ignore[attr-defined]
 import pytest
 
 from pysched import offsets
-from pysched.offsets import EARLY_STEP, FIRST, LAST, STEP, offset_changes
+from pysched.offsets import FIRST, LAST, SAMPLING, offset_changes
 
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001
 LAST_YEAR = 2262
@@ -65,10 +65,12 @@ def test_sampling_misses_no_change_of_any_zone(database):
             assert simple
             assert starts[-1] == LAST + 1
             assert tuple(zip(starts, found, strict=False)) == own, key
-    stays = [(later[0] - earlier[0], earlier[0]) for own in known for earlier, later in pairwise(own[1:])]
-    if known:
-        assert min(stay for stay, begin in stays if begin >= 0) > STEP
-        assert min(stay for stay, _ in stays) > EARLY_STEP
+    ends = [*(begin for begin, _ in SAMPLING[1:]), LAST]
+    for own, key in known.items():
+        for (start, _), (end, _) in pairwise(own[1:]):
+            # Sampled more rarely later, so what matters is how often it is where the stay ends.
+            days = next(days for (_, days), limit in zip(SAMPLING, ends, strict=True) if end <= limit)
+            assert end - start > days * 86400, key
 
 
 def test_marks_are_the_greatest_local_time_so_far():
