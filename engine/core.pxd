@@ -63,7 +63,7 @@ cdef struct Slot:                    # 56 bytes: with its node of 16, what a pen
     int64_t when                     # due; of a periodic timer that is queued or running: its next slot
     uint64_t tie                     # that of its node in the heap; any other node of this slot is stale
     uint32_t generation              # counts the timers that had this slot; never 0 in a live one
-    uint32_t record                  # accounting of a periodic timer or a job, or 0; of a zombie: its entries in the ring
+    uint32_t record                  # accounting of a periodic timer or a job, or 0; a zombie's entries in the ring
     uint32_t key                     # entry of the cancellation table, or 0; free slots are linked through it
     uint8_t state
     uint8_t layout
@@ -186,7 +186,6 @@ cdef struct Core:
     uint32_t ended                   # jobs that have left, linked by their keys, and are still to be told of
     uint64_t job_order               # that of the latest job
     size_t alarms                    # that are pending
-    size_t wall_jobs                 # live jobs on the wall clock
     int64_t wall_offset              # wall clock - monotonic clock, ns
     uint64_t random                  # state of the generator of jitter
     bint all_paused

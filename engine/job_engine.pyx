@@ -24,11 +24,9 @@ from .core cimport (
     JOB,
     LEFT,
     MANAGED,
-    NO_ARGUMENTS,
     OWED,
     PAUSED,
     PENDING,
-    READY,
     SINGLE,
     STARTED,
     WALL,
@@ -73,12 +71,11 @@ from .jobs cimport (
     job_pause,
     job_queue,
     job_resume,
-    job_settle,
 )
 from .platform cimport NEVER, lock, monotonic_ns, unlock, wall_ns
 from .schedule cimport Schedule, floor_seconds, schedule_next
 from .slab cimport slab_reserve, slab_room, slab_take
-from .timers cimport core_add, core_detach, core_next_tie, core_place, core_reserve, core_wants_wake, raise_shortage
+from .timers cimport core_add, core_detach, core_place, core_reserve, core_wants_wake, raise_shortage
 from .waiters cimport core_notify
 
 from types import MethodType
@@ -156,7 +153,6 @@ cdef class JobEngine(Dispatcher):
         the monotonic clock.  `managed`: `callback(ticket)` is called instead of `callback(*args)`.  `until` is on the
         same clock, `jitter` ns, `max_runs` 0: any number.
         """
-        cdef Core *core = self.c
         cdef Entry entry
         cdef Job more
         cdef int64_t now = now_of(self)
@@ -232,7 +228,6 @@ cdef class JobEngine(Dispatcher):
         job.queue = queue
         job.instances = instances
         job.flags = flags
-        core.wall_jobs += flags & WALL != 0
         reference = <uint64_t>record.generation << SLOT_BITS | index
         wake = core_wants_wake(core, entry.when)
         unlock(&core.mutex)
@@ -283,7 +278,7 @@ cdef class JobEngine(Dispatcher):
         return self.single(delay, callback, 0)
 
     def call_alarm(self, int64_t delay, callback):
-        """Calls `callback()` on the loop's thread, `delay` ns from now: a time-out, which must not wait for a worker."""
+        """Calls `callback()` on the loop's thread, `delay` ns from now: a time-out, which must wait for no worker."""
         return self.single(delay, callback, ALARM)
 
     cdef TimerHandle single(self, int64_t delay, object callback, int flags):
@@ -364,6 +359,7 @@ cdef class JobEngine(Dispatcher):
         cdef Slot *slot
         cdef Job *job
         cdef int64_t now = now_of(self)
+        cdef int64_t own_now
         cdef bint room = False, wake = False
         self.read_wall()
         lock(&core.mutex)
@@ -372,7 +368,8 @@ cdef class JobEngine(Dispatcher):
             job = job_at(core, slot.record)
             room = job_has_room(job)
             if room:
-                job_queue(core, <uint32_t>(reference & SLOT_MASK), now + core.wall_offset if job.flags & WALL else now, now)
+                own_now = now + core.wall_offset if job.flags & WALL else now
+                job_queue(core, <uint32_t>(reference & SLOT_MASK), own_now, now)
                 drains_summon(core)
                 wake = drains_wanted(core) != 0 and core_wants_wake(core, -NEVER)
         unlock(&core.mutex)
@@ -399,8 +396,6 @@ cdef class JobEngine(Dispatcher):
             if schedule is not None:
                 job.schedule = &schedule.data
                 schedule.data.jobs += 1
-            core.wall_jobs += wall
-            core.wall_jobs -= job.flags & WALL != 0
             job.flags &= ~(WALL | OWED | IMMEDIATE | SINGLE)
             job.flags |= (WALL if wall else 0) | (0 if period or schedule is not None else SINGLE)
             job.period = period
@@ -602,6 +597,18 @@ cdef class JobEngine(Dispatcher):
         self.tell(run, <object>result)
         Py_XDECREF(result)
         return False
+
+    cdef object report(self, Run *run, object error):
+        if run.flags & JOB:
+            self.tell(run, error)
+        else:
+            log_error(f"{self._name}: a retry or a time-out failed", error)
+
+    cdef object ticket_of(self, Run *run):
+        return new_ticket(self, run) if run.flags & MANAGED else None
+
+    cdef int end_ticket(self, object ticket) except -1:
+        return (<Ticket>ticket).end(FAILED)
 
     cdef int tell(self, Run *run, object error) noexcept:
         try:

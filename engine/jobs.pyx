@@ -8,7 +8,6 @@ from .core cimport (
     FAILING,
     FREE,
     IMMEDIATE,
-    JOB,
     LEFT,
     MANAGED,
     OWED,
