@@ -1,23 +1,20 @@
 """Waits that a signal handler or a destructor may end.
 
 A `threading.Event` holds a lock of its own for a moment in ``set``; a signal handler that calls
-``set`` just then, on the same thread, waits for itself. A `SimpleQueue` used as a semaphore has no such
-moment: one call in C, no state in between. Nor does it raise where there was a permit already, as the
-``release`` of a raw lock does: to catch that RuntimeError would be to catch a signal handler's, too, and
-that of the recursion limit. That is all there is here.
+``set`` just then, on the same thread, waits for itself. A raw lock used as a binary semaphore has
+no such moment: one call, no state in between. That is all there is here.
+
+(Not a `SimpleQueue`, whose ``get`` waits for ever if a signal comes at the very end of its time-out.)
 """
 
 from __future__ import annotations
 
 import time
-from _queue import Empty, SimpleQueue
-from _thread import TIMEOUT_MAX
+from _thread import TIMEOUT_MAX, LockType, allocate_lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    Semaphore = SimpleQueue[None]
 
 __all__ = ["Waiters", "WakeEvent", "breathe"]
 
@@ -26,21 +23,30 @@ def breathe() -> None:
     """Do nothing, in Python: the interpreter looks for other threads and signals at the start of a function."""
 
 
-def _permit(semaphore: Semaphore) -> None:
-    """Let one wait end, now or later; permits hardly add up, and one too many only ends a wait early."""
-    if semaphore.empty():
-        semaphore.put(None)
+def _semaphore() -> LockType:
+    """A lock that is taken: the next ``acquire`` waits for a ``release``, by whichever thread."""
+    lock = allocate_lock()
+    lock.acquire()
+    return lock
 
 
-def _acquire(semaphore: Semaphore, timeout: float | None) -> None:
-    """Wait for a permit, at most `timeout` seconds; signal handlers run meanwhile, and may raise."""
+def _permit(semaphore: LockType) -> None:
+    """Let one ``acquire`` through, now or later; permits do not add up."""
     try:
-        semaphore.get(True, None if timeout is None else min(max(timeout, 0.0), TIMEOUT_MAX))
-    except Empty:
-        pass
+        semaphore.release()
+    except RuntimeError as error:
+        # There was a permit already, if the lock says so: not if the recursion limit does, and not a signal handler.
+        from_here = error.__traceback__ is not None and error.__traceback__.tb_next is None
+        if not (type(error) is RuntimeError and from_here):
+            raise
 
 
-def _wait_for(predicate: Callable[[], bool], semaphore: Semaphore, deadline: float | None) -> bool:
+def _acquire(semaphore: LockType, timeout: float | None) -> None:
+    """Wait for a permit, at most `timeout` seconds; signal handlers run meanwhile, and may raise."""
+    semaphore.acquire(True, -1 if timeout is None else min(max(timeout, 0.0), TIMEOUT_MAX))
+
+
+def _wait_for(predicate: Callable[[], bool], semaphore: LockType, deadline: float | None) -> bool:
     while not predicate():
         remaining = None if deadline is None else deadline - time.monotonic()
         if remaining is not None and remaining <= 0.0:
@@ -56,7 +62,7 @@ class WakeEvent:
 
     def __init__(self) -> None:
         self._flag = False
-        self._semaphore: Semaphore = SimpleQueue()
+        self._semaphore = _semaphore()
 
     def is_set(self) -> bool:
         return self._flag
@@ -68,7 +74,7 @@ class WakeEvent:
     def clear(self) -> None:
         """Only for the waiting thread, which must look at the state that ``set`` announces afterwards."""
         self._flag = False
-        _acquire(self._semaphore, 0)
+        self._semaphore.acquire(False)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it is set, at most `timeout` seconds (None: without limit). It may return early."""
@@ -83,7 +89,7 @@ class Waiters:
     __slots__ = ("_semaphores",)
 
     def __init__(self) -> None:
-        self._semaphores: list[Semaphore] = []
+        self._semaphores: list[LockType] = []
 
     def __bool__(self) -> bool:
         """Whether anybody waits; who brings a condition about may ask first."""
@@ -98,7 +104,7 @@ class Waiters:
         if predicate():
             return True
         deadline = None if timeout is None else time.monotonic() + timeout
-        semaphore: Semaphore = SimpleQueue()
+        semaphore = _semaphore()
         try:
             # Listed before the next look at the condition: an announcement in between leaves a permit.
             self._semaphores.append(semaphore)

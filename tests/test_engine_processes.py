@@ -920,7 +920,7 @@ class TestSignals:
             ("None", "engine.call_later(0, time.sleep, 0.02)"),
             ("2", "engine.call_later(0, time.sleep, 0.02)"),
             # Inside a function in C that looks for no signals: it is not the callback's, either.
-            ("None", "engine.call_later(0, hashlib.pbkdf2_hmac, 'sha256', b'', b'', 300_000)"),
+            ("None", "engine.call_later(0, hashlib.pbkdf2_hmac, 'sha256', b'', b'', 1_000_000)"),
         ],
         ids=["inline", "pool", "in C"],
     )
@@ -937,6 +937,7 @@ class TestSignals:
             wait_for(lambda: engine.stats().started)
             waiter.start()
             wait_for(lambda: engine.stats().running == in_c)
+            time.sleep(0.05)  # into the wait, or the function
             os.kill(os.getpid(), signal.SIGTERM)
         killer = threading.Thread(target=kill)
         {{callback}}
@@ -965,7 +966,7 @@ class TestSignals:
             "engine.call_later(60, print).cancel()",
             "engine.call_later(60, print, key=1); engine.cancel_key(1)",
             "engine.wait_idle(0)",
-            "engine.wait_idle(10)",
+            "engine.wait_idle(0.05)",  # a signal just before the sleep is noticed after it, as with Python's locks
             "engine.next_deadline()",
             "other.run()",
         ],
