@@ -315,3 +315,27 @@ def test_both_engines_are_documented_in_the_same_words(name):
     for member in members:
         texts = [inspect.cleandoc(getattr(cls, member).__doc__) for cls in (native, twin)]
         assert texts[0] == texts[1], member
+
+
+def shape(function):
+    """Names, kinds and defaults of the parameters, without `self`, which functions in C take by position only."""
+    parameters = inspect.signature(function).parameters.values()
+    return [(each.name, each.kind, each.default) for each in parameters if each.name != "self"]
+
+
+@both
+@pytest.mark.parametrize("name", ["Engine", "CommandScheduler", "TimerHandle"])
+def test_both_engines_have_the_same_signatures(name):
+    native, twin = [getattr(impl, name) for impl in ENGINES]
+    if name != "TimerHandle":  # which nobody constructs
+        assert shape(native) == shape(twin) != []
+        assert not native.__doc__.lstrip().startswith(name)
+    methods = {
+        method
+        for cls in (native, twin)
+        for method in dir(cls)
+        if not method.startswith("_") and callable(getattr(cls, method))
+    }
+    assert methods
+    for method in methods:
+        assert shape(getattr(native, method)) == shape(getattr(twin, method)), method
