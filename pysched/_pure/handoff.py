@@ -166,21 +166,28 @@ class OneByOne:
             raise
 
     def _done(self, run: Run, future: Future[object]) -> None:
+        if run.order not in self._core.table.runs:
+            return  # its future told before
         entered = self._core.enter()  # in on_error nobody may wait for this run
-        dropped = True
+        dropped = False
         try:
-            dropped = future.cancelled()
-            error = None if dropped else future.exception()
-            if error is not None:
-                run.failed = True
-                self._core.report(error, run.timer)
-                del error
+            dropped = bool(future.cancelled())
+            if not dropped:
+                self._report(run, future.exception())
+        except BaseException as failure:  # a future of another make may answer with anything
+            dropped = False
+            self._report(run, failure)
         finally:
             self._core.leave(entered)
             try:
                 self._core.end(run, dropped)
             except BaseException as failure:  # the clock's
                 self._session.fail(failure)
+
+    def _report(self, run: Run, error: BaseException | None) -> None:
+        if error is not None:
+            run.failed = True
+            self._core.report(error, run.timer)
 
     def _revive(self, run: Run, taken: Taken) -> None:
         """The executor refused the run: it never started."""
@@ -195,4 +202,7 @@ class OneByOne:
                 except BaseException:  # it can be compared no longer: the timer matters more than its key
                     key, holder = None, None
             with core.lock:
+                known = run.order in core.table.runs
                 revived = core.table.revive(run, (callback, args, key), bucket, holder)
+                if revived and known:
+                    core.lateness.remove(run.late_ns)

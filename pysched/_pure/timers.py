@@ -74,13 +74,14 @@ class Timer:
 class Run:
     """A callback that has started; it holds callback and arguments until they are taken."""
 
-    __slots__ = ("args", "callback", "due_ns", "failed", "key", "order", "thread", "timer")
+    __slots__ = ("args", "callback", "due_ns", "failed", "key", "late_ns", "order", "thread", "timer")
 
     def __init__(self, timer: Timer, thread: int) -> None:
         self.timer = timer
         self.due_ns = timer.run_due_ns
         self.order = timer.run_order
         self.failed = False
+        self.late_ns = 0  # how much later than it could it started
         self.thread = thread  # where it runs; 0: wherever an executor likes
         self.callback = timer.callback
         self.args = timer.args
