@@ -41,7 +41,7 @@ class Inline:
         if run is None:
             return False
         self._core.execute(run, self._session)
-        return True
+        return run.timer.counted
 
     def close(self) -> None:
         pass
@@ -108,7 +108,7 @@ class Pool:
 
     def _run_one(self) -> bool:
         core = self._core
-        now = core.now()
+        now = core.look()
         with core.lock:
             run = core.start_next(self._session, now, get_ident())
             if run is None:
@@ -172,8 +172,7 @@ class OneByOne:
             dropped = future.cancelled()
             error = None if dropped else future.exception()
             if error is not None:
-                run.failed = True
-                self._core.report(error, run.timer)
+                self._core.fail(run, error)
                 del error
         finally:
             self._core.leave(entered)

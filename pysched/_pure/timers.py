@@ -39,6 +39,8 @@ class Timer:
         "spent_key",  # of a timer that has ended, until its release
     )
 
+    counted = True  # in the statistics of its engine
+
     def __init__(
         self,
         due_ns: int,
@@ -76,10 +78,10 @@ class Run:
 
     __slots__ = ("args", "callback", "due_ns", "failed", "key", "order", "thread", "timer")
 
-    def __init__(self, timer: Timer, thread: int) -> None:
+    def __init__(self, timer: Timer, thread: int, due_ns: int, order: int) -> None:
         self.timer = timer
-        self.due_ns = timer.run_due_ns
-        self.order = timer.run_order
+        self.due_ns = due_ns
+        self.order = order
         self.failed = False
         self.thread = thread  # where it runs; 0: wherever an executor likes
         self.callback = timer.callback
