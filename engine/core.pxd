@@ -87,13 +87,14 @@ cdef enum JobFlags:
     OWED = 8         # its only slot came while its runs were busy; it runs when one of them ends
     LEFT = 16        # in the list of those that have left
     DISABLED = 32    # paused by itself, not only with all jobs
+    SINGLE = 64      # it has one slot only
 
 cdef struct Waiting:                 # a run of a job in the ready ring
     int64_t slot                     # on the job's clock
     int64_t due                      # monotonic, jitter included
 
 cdef struct Job:                     # definition and accounting of a job of a `Scheduler`
-    int64_t period                   # 0: by its schedule, or a single slot
+    int64_t period                   # 0: by its schedule; of a single slot: the delay that it was given, or 0
     Schedule *schedule               # of a cron job: borrowed, kept by the engine
     int64_t slot                     # the next one, ns on the job's clock; it is due `jitter` later at most
     int64_t until                    # slots from here on do not exist; NEVER: all do

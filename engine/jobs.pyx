@@ -14,6 +14,7 @@ from .core cimport (
     OWED,
     PAUSED,
     PENDING,
+    SINGLE,
     WALL,
     ZOMBIE,
     Core,
@@ -64,7 +65,7 @@ cdef int64_t due_of(Core *core, const Job *job) noexcept nogil:
 
 cdef inline bint is_single(const Job *job) noexcept nogil:
     """Whether it has one slot only."""
-    return job.period == 0 and job.schedule == NULL
+    return job.flags & SINGLE
 
 
 cdef int64_t pass_by(Job *job, int64_t now, int64_t *latest) noexcept nogil:
@@ -75,11 +76,13 @@ cdef int64_t pass_by(Job *job, int64_t now, int64_t *latest) noexcept nogil:
     cdef int64_t count = 0
     cdef int64_t last = now if now < job.until else job.until - 1
     latest[0] = job.slot
-    if job.period:
+    if is_single(job):
+        job.slot = NEVER
+    elif job.period:
         count = (last - job.slot) // job.period
         latest[0] += count * job.period
         job.slot = saturating_add(latest[0], job.period)
-    elif job.schedule != NULL:
+    else:
         job.slot = schedule_next(job.schedule, latest[0])
         while job.slot <= last:
             count += 1
@@ -89,8 +92,6 @@ cdef int64_t pass_by(Job *job, int64_t now, int64_t *latest) noexcept nogil:
                 break
             latest[0] = job.slot
             job.slot = schedule_next(job.schedule, latest[0])
-    else:
-        job.slot = NEVER
     if job.slot >= job.until:
         job.slot = NEVER
     return count

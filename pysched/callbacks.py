@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Wanted", "check_callback", "is_simple", "name_of", "wanted_of"]
+__all__ = ["PLAIN", "Wanted", "check_callback", "is_simple", "name_of", "qualified_name_of", "wanted_of"]
 
-_ASYNC = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
+# Functions that are async; and those that take anything, whose signature may be another's (`functools.wraps`).
+_NOT_SIMPLE = (
+    inspect.CO_COROUTINE
+    | inspect.CO_ITERABLE_COROUTINE
+    | inspect.CO_ASYNC_GENERATOR
+    | inspect.CO_VARARGS
+    | inspect.CO_VARKEYWORDS
+)
 
 
 class Wanted(NamedTuple):
@@ -22,7 +29,7 @@ class Wanted(NamedTuple):
     ctx: bool
 
 
-NOTHING = Wanted(cancel=False, ctx=False)
+PLAIN = Wanted(cancel=False, ctx=False)
 
 
 def is_simple(callback: object) -> bool:
@@ -30,12 +37,12 @@ def is_simple(callback: object) -> bool:
     kind = type(callback)
     if kind is FunctionType:
         code = callback.__code__  # type: ignore[attr-defined]
-        return not (code.co_argcount or code.co_kwonlyargcount or code.co_flags & _ASYNC)
+        return not (code.co_argcount or code.co_kwonlyargcount or code.co_flags & _NOT_SIMPLE)
     if kind is MethodType:
         function = callback.__func__  # type: ignore[attr-defined]
         if type(function) is FunctionType:
             code = function.__code__
-            return code.co_argcount == 1 and not (code.co_kwonlyargcount or code.co_flags & _ASYNC)
+            return code.co_argcount == 1 and not (code.co_kwonlyargcount or code.co_flags & _NOT_SIMPLE)
     return False
 
 
@@ -43,10 +50,10 @@ def check_callback(callback: object) -> None:
     """Raise TypeError unless it can be called and gives no coroutine, through `partial` and ``__call__`` too."""
     if not callable(callback):
         raise TypeError(f"callback must be callable, got {type(callback).__name__}")
-    inner = callback
+    inner: object = callback
     while isinstance(inner, partial):
         inner = inner.func
-    for each in (inner, getattr(type(inner), "__call__", None)):
+    for each in (inner, inspect.getattr_static(type(inner), "__call__", None)):
         if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
             raise TypeError(f"callback must be a plain function, {name_of(callback)} is async: nothing would await it")
 
@@ -59,7 +66,7 @@ def wanted_of(callback: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappi
     try:
         signature = inspect.signature(callback)
     except (TypeError, ValueError):  # a builtin that tells nothing of itself
-        return NOTHING
+        return PLAIN
     try:
         bound = signature.bind_partial(*args, **kwargs).arguments
     except TypeError as error:
@@ -83,7 +90,16 @@ def wanted_of(callback: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappi
 
 def name_of(callback: object) -> str:
     """``__name__``, of what a `partial` wraps and of an object's class if it has none itself."""
+    name = getattr(callback, "__name__", None)
+    while name is None and isinstance(callback, partial):
+        callback = callback.func
+        name = getattr(callback, "__name__", None)
+    return name if isinstance(name, str) else type(callback).__name__
+
+
+def qualified_name_of(callback: object) -> str:
+    """``__qualname__`` where there is one, else the name: the same in every process."""
     while isinstance(callback, partial):
         callback = callback.func
-    name = getattr(callback, "__name__", None)
-    return name if isinstance(name, str) else type(callback).__name__
+    name = getattr(callback, "__qualname__", None)
+    return name if isinstance(name, str) else name_of(callback)

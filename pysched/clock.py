@@ -9,7 +9,10 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "NEVER",
@@ -115,8 +118,11 @@ class DrivingClock(ABC):
         """Drive `driven` no longer; nothing happens if it was not attached."""
 
     @abstractmethod
-    def sleep_until(self, over: Callable[[], bool], duration: float) -> None:
-        """Let `duration` seconds pass, or less once ``over()``; nothing starts meanwhile but time-outs of runs."""
+    def sleep_until(self, over: Callable[[], bool], duration: float | None) -> None:
+        """Let `duration` seconds pass, or less once ``over()``; nothing starts meanwhile but time-outs of runs.
+
+        Without limit if `duration` is None: RuntimeError if no time-out is left that could end it.
+        """
 
 
 def delay_ns(value: object, name: str) -> int:

@@ -46,10 +46,11 @@ class JobInfo:
 
 
 class JobOptions:
-    """What a job was registered with, where it is not all default. Immutable but for `schedule` and `zone`."""
+    """What a job was registered with, where it is not all default. Immutable but for `id`, `schedule` and `zone`."""
 
     __slots__ = (
         "id",
+        "jitter",
         "max_retries",
         "name",
         "on_error",
@@ -63,7 +64,7 @@ class JobOptions:
     def __init__(
         self,
         *,
-        id: str | None = None,  # noqa: A002
+        id: str | None = None,
         name: str | None = None,
         schedule: str | None = None,
         tags: frozenset[str] = frozenset(),
@@ -71,6 +72,7 @@ class JobOptions:
         max_retries: int = 0,
         retry_backoff: float = 0.5,
         timeout: float | None = None,
+        jitter: int = 0,
         on_error: Callable[[BaseException, Any], object] | None = None,
     ) -> None:
         self.id = id
@@ -81,7 +83,22 @@ class JobOptions:
         self.max_retries = max_retries
         self.retry_backoff = retry_backoff
         self.timeout = timeout
+        self.jitter = jitter  # ns
         self.on_error = on_error
+
+    def is_default(self, has_zone: bool) -> bool:
+        """Whether nothing in it needs to be kept; a schedule of the calendar knows its zone itself."""
+        return (
+            self.id is None
+            and self.name is None
+            and self.schedule is None
+            and not self.tags
+            and (self.zone is None or has_zone)
+            and self.max_retries == 0
+            and self.retry_backoff == 0.5
+            and self.timeout is None
+            and self.on_error is None
+        )
 
 
 DEFAULTS = JobOptions()

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import random
 from contextvars import ContextVar
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 from pysched.awaitables import is_awaitable, refuse
-from pysched.callbacks import Wanted
 from pysched.clock import DrivingClock
 from pysched.errors import JobCancelled
 from pysched.token import CancelToken
@@ -22,8 +22,9 @@ from pysched.token import CancelToken
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pysched.callbacks import Wanted
     from pysched.clock import Clock
-    from pysched.job import JobOptions
+    from pysched.job import JobInfo, JobOptions
 
 __all__ = ["JobRun", "ManagedJob", "Runner", "at", "current_run", "introduce", "text_of"]
 
@@ -31,8 +32,9 @@ LONGEST_RETRY_WAIT_S = 30.0
 NS = 1_000_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
-# Those whose engines can be asked: what a job without options runs needs no record of its own.
-_schedulers: WeakSet[Any] = WeakSet()
+# Those whose engines can be asked: what a job without options runs needs no record of its own. By identity, as no
+# `__hash__` of a subclass is to be called; looked through by `valuerefs`, which other threads do not disturb.
+_schedulers: WeakValueDictionary[int, Any] = WeakValueDictionary()
 _current: ContextVar[JobRun | None] = ContextVar("pysched.current_run", default=None)
 
 
@@ -63,8 +65,9 @@ def current_run() -> JobRun | None:
     """
     run = _current.get()
     if run is None:
-        for scheduler in list(_schedulers):
-            run = scheduler._current_run()
+        for known in _schedulers.valuerefs():
+            scheduler = known()
+            run = None if scheduler is None else scheduler._current_run()
             if run is not None:
                 break
     return run
@@ -72,11 +75,11 @@ def current_run() -> JobRun | None:
 
 def introduce(scheduler: Any) -> None:
     """Let `current_run` ask `scheduler`, as long as it lives."""
-    _schedulers.add(scheduler)
+    _schedulers[id(scheduler)] = scheduler
 
 
 def at(wall_ns: int, zone: tzinfo) -> datetime:
-    """A moment of the wall clock as an aware datetime, cut to the microsecond; the last one there is, if it is later."""
+    """A moment of the wall clock, aware, cut to the microsecond; the last that a datetime can be, if it is later."""
     try:
         return (_EPOCH + timedelta(microseconds=wall_ns // 1000)).astimezone(zone)
     except OverflowError:
@@ -115,20 +118,26 @@ class Runner:
         clock: Clock | None,
         report: Callable[[BaseException, JobRun | None, JobOptions], None],
         failed: Callable[[int, str], None],
+        look: Callable[[int], JobInfo | None],
     ) -> None:
         self.timers = timers
         self.clock = clock
         self.report = report
         self.failed = failed  # failed(reference, text): what becomes the job's last_error
+        self.look = look  # look(reference): the job, if it is still there
         self.closing = False
         self.open: dict[ManagedRun, None] = {}  # ticks that have not ended
-        self.abandoned: dict[ManagedRun, None] = {}  # timed out, but their call goes on
+        self.abandoned: dict[ManagedRun, JobInfo | None] = {}  # timed out, but their call goes on; their jobs then
         # With the clock of a test a run of the test can be repeated.
         self.random = random.Random(0) if isinstance(clock, DrivingClock) else random.Random()
 
-    def cancel_all(self) -> None:
-        """Fire every token and drop every retry that waits."""
+    def close(self) -> None:
+        """`cancel_all`, and the same to every run that is still to come: for good."""
         self.closing = True
+        self.cancel_all()
+
+    def cancel_all(self) -> None:
+        """Fire the tokens of all runs in progress and drop their retries."""
         for run in list(self.open):
             run.cancel()
 
@@ -187,7 +196,7 @@ class ManagedRun:
     def __init__(self, job: ManagedJob, ticket: Ticket) -> None:
         self.job = job
         self.ticket = ticket
-        self.job_id = job.identify(ticket.reference)
+        self.job_id = job.options.id or job.identify(ticket.reference)
         self.token = CancelToken(job.runner.clock)
         self.attempts = 0
         self.calling = False
@@ -197,7 +206,6 @@ class ManagedRun:
 
     def attempt(self) -> None:
         """Call the callback once; on a worker."""
-        job, runner = self.job, self.job.runner
         self.calling = True
         self.retry = None
         if self.over:  # its time ran out just now
@@ -259,9 +267,12 @@ class ManagedRun:
             runner.report(failure, run, job.options)
             self.end(error)
             return False
-        if runner.closing or self.over:  # a shutdown or a time-out came between
+        if self.is_unwanted():  # a shutdown or a time-out came between
             self.drop_retry(error)
         return True
+
+    def is_unwanted(self) -> bool:
+        return self.over or self.job.runner.closing
 
     def end(self, error: BaseException | None) -> None:
         """End the tick, unless its time has run out; then this was the end of an abandoned call."""
@@ -285,9 +296,18 @@ class ManagedRun:
         self.token._fire()
         if self.retry is not None:
             self.retry.cancel()
+        text = f"TimeoutError: timed out after {self.job.options.timeout:g} s"
         if self.calling:
-            runner.abandoned[self] = None
-        runner.failed(self.ticket.reference, f"TimeoutError: timed out after {self.job.options.timeout:g} s")
+            # Taken now, as a one-shot leaves with this.
+            info = runner.look(self.ticket.reference)
+            runner.abandoned[self] = info and replace(
+                info,
+                running=info.running - 1,
+                error_count=info.error_count + 1,
+                timeout_count=info.timeout_count + 1,
+                last_error=text,
+            )
+        runner.failed(self.ticket.reference, text)
         runner.open.pop(self, None)
         self.ticket.finish(True, True)
         if not self.calling:  # it ended while this was going on

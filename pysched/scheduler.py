@@ -7,45 +7,59 @@ all: its id is its reference in the engine, written out.
 from __future__ import annotations
 
 import itertools
-from datetime import datetime, timedelta, tzinfo
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from datetime import timezone as fixed_zone
+from threading import RLock
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from pysched import engine as chosen_engine
 from pysched import lifecycle
-from pysched.callbacks import Wanted, check_callback, is_simple, name_of, wanted_of
+from pysched.callbacks import PLAIN, check_callback, is_simple, qualified_name_of, wanted_of
 from pysched.clock import NEVER
 from pysched.commands import ScheduledCommand
 from pysched.engine import CommandScheduler
 from pysched.job import DEFAULTS, JobInfo, JobOptions
+from pysched.options import (
+    ONCE,
+    REPEATED,
+    SCHEDULED,
+    check_count,
+    check_handler,
+    check_options,
+    given,
+    shows,
+    wall_ns_of,
+)
 from pysched.reports import call_handler, log_error, logger
 from pysched.runner import JobRun, ManagedJob, Runner, at, introduce, text_of
-from pysched.schedule import duration_text, parse_cron, parse_duration
+from pysched.schedule import parse_cron, parse_duration
 from pysched.token import CancelToken
+from pysched.trigger import After, At, Cron, Every, Trigger
+from pysched.views import CALLBACK, RUNNING, UNTIL, as_dict, as_info, slots_of, zone_of
 from pysched.zones import parse_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from concurrent.futures import Executor
+    from datetime import datetime, timedelta, tzinfo
     from types import TracebackType
 
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
     from pysched.clock import Clock
     from pysched.engine import CalendarSchedule
+    from pysched.options import Duration, OnceOptions, RepeatedOptions, ScheduledOptions
     from pysched.stats import EngineStats
 
 __all__ = ["CommandScheduler", "ScheduledCommand", "Scheduler"]
 
 F = TypeVar("F", bound="Callable[..., object]")
 
+V = TypeVar("V")
+
 NS = 1_000_000_000
 _SERIALS = itertools.count(1)
-_EPOCH = at(0, parse_zone("UTC"))
-_MICROSECOND = timedelta(microseconds=1)
-_MOST_INSTANCES = 1 << 20
 _FEW_CALENDARS = 64
-_PLAIN = Wanted(cancel=False, ctx=False)
+_ZERO, _ONE = 0, 1  # compared by identity: what only equals them is looked at more closely
 
 
 class Scheduler:
@@ -92,14 +106,18 @@ class Scheduler:
             raise ValueError(f"max_workers must be from 1 to {1 << 20}, got {workers}")
         if isinstance(executor, int):
             raise TypeError(f"executor must be an Executor, got {type(executor).__name__}")
-        _check_handler(on_error)
+        check_handler(on_error)
         self._zone = parse_zone(timezone)
         self._workers = workers if executor is None else None
         self._on_error = on_error
-        self._engine = self._backend.JobEngine(self, workers if executor is None else executor, clock, name)
-        self._runner = Runner(self._engine, clock, self._report, self._set_error)
-        self._prefix = f"{next(_SERIALS):x}-"
+        self._engine = self._backend.JobEngine(
+            self, workers if executor is None else executor, clock, name, f"{next(_SERIALS):x}-"
+        )
+        self._runner = Runner(self._engine, clock, self._report, self._set_error, self._try_info)
+        self._prefix = self._engine.prefix
+        self._naming = RLock()  # held while a job gets an id of the user's
         self._ids: dict[str, int] = {}  # of jobs that have an id of their own, by it: their references
+        self._lookalikes = False  # whether users have taken ids that look like default ones
         self._options: dict[int, JobOptions] = {}  # of jobs that are not all default, by reference
         self._errors: dict[int, str] = {}  # last_error of jobs that have failed, by reference
         self._schedules: dict[object, CalendarSchedule] = {}
@@ -111,341 +129,364 @@ class Scheduler:
 
     @property
     def name(self) -> str:
-        return self._engine.name
+        """The name in logs and of threads."""
+        name: str = self._engine.name
+        return name
 
     # -- registering --
 
+    @overload
     def every(
         self,
-        interval: str | float | timedelta,
+        interval: Duration,
+        callback: Callable[..., object],
+        max_retries: int = ...,
+        retry_backoff: Duration = ...,
+        timeout: Duration | None = ...,
+        max_instances: int = ...,
+        **options: Unpack[RepeatedOptions],
+    ) -> str: ...
+    @overload
+    def every(
+        self,
+        interval: Duration,
+        callback: None = None,
+        max_retries: int = ...,
+        retry_backoff: Duration = ...,
+        timeout: Duration | None = ...,
+        max_instances: int = ...,
+        **options: Unpack[RepeatedOptions],
+    ) -> Callable[[F], F]: ...
+    @shows(REPEATED)
+    def every(
+        self,
+        interval: Duration,
         callback: Callable[..., object] | None = None,
         max_retries: int = 0,
-        retry_backoff: float = 0.5,
-        timeout: float | str | timedelta | None = None,
+        retry_backoff: Duration = 0.5,
+        timeout: Duration | None = None,
         max_instances: int = 1,
-        *,
-        id: str | None = None,
-        name: str | None = None,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        start_at: datetime | None = None,
-        until: datetime | None = None,
-        max_runs: int | None = None,
-        jitter: float | str | timedelta | None = None,
-        immediate: bool = False,
-        replace: bool = False,
-        on_error: Callable[[BaseException, JobRun], object] | None = None,
+        **options: Any,
     ) -> Any:
         """Run `callback` on a fixed grid: now + k x `interval`, started or not.
 
         `interval`: "250ms", "10s", "1h30m", "1d", seconds, or a `timedelta`; at most 10**9 s. Returns the job's id;
-        without a callback a decorator, which registers the function and returns it unchanged. A job's other options
-        are the same for `cron`, `after` and `at`, where they make sense; see `docs` and README for the table.
-        O(log n).
+        without a callback a decorator, which registers the function and returns it unchanged. The other options are
+        those of `RepeatedOptions`. O(log n).
 
         Raises:
             ValueError: an argument is out of range, or the id is taken and not `replace`.
             TypeError: an argument is of a wrong type, or a parameter of the callback cannot be filled.
         """
         period = parse_duration(interval, "interval")
-        if callback is None:
-            return self._decorator(
-                self.every, interval, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
-                max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags, start_at=start_at,
-                until=until, max_runs=max_runs, jitter=jitter, immediate=immediate, replace=replace, on_error=on_error,
-            )
-        engine = self._engine
-        if (
-            max_retries == 0 and max_instances == 1 and timeout is None and id is None and name is None
-            and kwargs is None and start_at is None and until is None and max_runs is None and jitter is None
-            and on_error is None and not args and not tags and not immediate and retry_backoff == 0.5
-            and is_simple(callback) and not self._closed
-        ):  # nothing is kept of it here
-            reference = engine.add(callback, (), period, None, engine.time_ns() + period, False)
-            return self._default_id(reference)
+        if not options and max_retries is _ZERO and timeout is None and max_instances is _ONE and retry_backoff == 0.5:
+            job_id = self._add_plain(callback, period)
+            if job_id is not None:
+                return job_id
         return self._register(
-            callback, period=period, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
-            max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags, start_at=start_at,
-            until=until, max_runs=max_runs, jitter=jitter, immediate=immediate, replace=replace, on_error=on_error,
+            Every(period),
+            callback,
+            "every",
+            {
+                "max_retries": max_retries,
+                "retry_backoff": retry_backoff,
+                "timeout": timeout,
+                "max_instances": max_instances,
+                **given(options, REPEATED, "every"),
+            },
         )
 
+    @overload
+    def cron(
+        self,
+        expression: str,
+        callback: Callable[..., object],
+        max_retries: int = ...,
+        retry_backoff: Duration = ...,
+        timeout: Duration | None = ...,
+        max_instances: int = ...,
+        **options: Unpack[ScheduledOptions],
+    ) -> str: ...
+    @overload
+    def cron(
+        self,
+        expression: str,
+        callback: None = None,
+        max_retries: int = ...,
+        retry_backoff: Duration = ...,
+        timeout: Duration | None = ...,
+        max_instances: int = ...,
+        **options: Unpack[ScheduledOptions],
+    ) -> Callable[[F], F]: ...
+    @shows(SCHEDULED)
     def cron(
         self,
         expression: str,
         callback: Callable[..., object] | None = None,
         max_retries: int = 0,
-        retry_backoff: float = 0.5,
-        timeout: float | str | timedelta | None = None,
+        retry_backoff: Duration = 0.5,
+        timeout: Duration | None = None,
         max_instances: int = 1,
-        *,
-        timezone: str | tzinfo | None = None,
-        seconds: bool = False,
-        hashed: bool = False,
-        id: str | None = None,
-        name: str | None = None,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        start_at: datetime | None = None,
-        until: datetime | None = None,
-        max_runs: int | None = None,
-        jitter: float | str | timedelta | None = None,
-        immediate: bool = False,
-        replace: bool = False,
-        on_error: Callable[[BaseException, JobRun], object] | None = None,
+        **options: Any,
     ) -> Any:
         """Run `callback` whenever the wall clock matches `expression`, in the grammar of Debian's cron.
 
-        `seconds`: six fields, the first for seconds. `timezone`: default that of the scheduler. `hashed`: `H` stands
-        for a value hashed on the job's id, or without one on the callback's qualified name. The rest as for `every`.
+        The other options are those of `ScheduledOptions`; returns and raises what `every` does.
         """
-        zone = self._zone if timezone is None else parse_zone(timezone)
-        if hashed and callback is None:
-            text = "decorated"
-        elif hashed:
-            text = id if id is not None else f"{getattr(callback, '__module__', '')}.{name_of(callback)}"
-        schedule = self._schedule_of(expression, seconds, text if hashed else None, zone)
-        if callback is None:
-            return self._decorator(
-                self.cron, expression, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
-                max_instances=max_instances, timezone=timezone, seconds=seconds, hashed=hashed, id=id, name=name,
-                args=args, kwargs=kwargs, tags=tags, start_at=start_at, until=until, max_runs=max_runs, jitter=jitter,
-                immediate=immediate, replace=replace, on_error=on_error,
-            )
+        if not options and max_retries is _ZERO and timeout is None and max_instances is _ONE and retry_backoff == 0.5:
+            schedule = self._schedule_of(expression, False, None, self._zone)
+            job_id = self._add_plain(callback, 0, schedule)
+            if job_id is not None:
+                return job_id
+        all_options = given(options, SCHEDULED, "cron")
+        zone = self._zone if all_options["timezone"] is None else parse_zone(all_options["timezone"])
+        hashed = None
+        if all_options["hashed"]:
+            hashed = all_options["id"] or f"{getattr(callback, '__module__', '')}.{qualified_name_of(callback)}"
         return self._register(
-            callback, schedule=schedule, zone=zone, max_retries=max_retries, retry_backoff=retry_backoff,
-            timeout=timeout, max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags,
-            start_at=start_at, until=until, max_runs=max_runs, jitter=jitter, immediate=immediate, replace=replace,
-            on_error=on_error,
+            Cron(self._schedule_of(expression, all_options["seconds"], hashed, zone), zone),
+            callback,
+            "cron",
+            {
+                "max_retries": max_retries,
+                "retry_backoff": retry_backoff,
+                "timeout": timeout,
+                "max_instances": max_instances,
+                **all_options,
+            },
         )
 
+    @overload
     def after(
         self,
-        delay: str | float | timedelta,
+        delay: Duration,
+        callback: Callable[..., object],
+        max_retries: int = ...,
+        retry_backoff: Duration = ...,
+        timeout: Duration | None = ...,
+        max_instances: int = ...,
+        **options: Unpack[OnceOptions],
+    ) -> str: ...
+    @overload
+    def after(
+        self,
+        delay: Duration,
+        callback: None = None,
+        max_retries: int = ...,
+        retry_backoff: Duration = ...,
+        timeout: Duration | None = ...,
+        max_instances: int = ...,
+        **options: Unpack[OnceOptions],
+    ) -> Callable[[F], F]: ...
+    @shows(ONCE)
+    def after(
+        self,
+        delay: Duration,
         callback: Callable[..., object] | None = None,
         max_retries: int = 0,
-        retry_backoff: float = 0.5,
-        timeout: float | str | timedelta | None = None,
+        retry_backoff: Duration = 0.5,
+        timeout: Duration | None = None,
         max_instances: int = 1,
-        *,
-        id: str | None = None,
-        name: str | None = None,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        replace: bool = False,
-        on_error: Callable[[BaseException, JobRun], object] | None = None,
+        **options: Any,
     ) -> Any:
-        """Run `callback` once, `delay` (what `every` takes, or 0) from now. The job leaves when its run has ended."""
+        """Run `callback` once, `delay` (what `every` takes, or 0) from now. The job leaves when its run has ended.
+
+        The other options are those of `OnceOptions`; returns and raises what `every` does.
+        """
         wait = parse_duration(delay, "delay", zero=True)
-        if callback is None:
-            return self._decorator(
-                self.after, delay, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
-                max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags, replace=replace,
-                on_error=on_error,
-            )
+        if not options and max_retries is _ZERO and timeout is None and max_instances is _ONE and retry_backoff == 0.5:
+            job_id = self._add_plain(callback, wait, None, True)
+            if job_id is not None:
+                return job_id
         return self._register(
-            callback, wait=wait, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
-            max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags, replace=replace,
-            on_error=on_error,
+            After(wait),
+            callback,
+            "after",
+            {
+                "max_retries": max_retries,
+                "retry_backoff": retry_backoff,
+                "timeout": timeout,
+                "max_instances": max_instances,
+                **given(options, ONCE, "after"),
+            },
         )
 
+    @overload
+    def at(
+        self,
+        when: datetime,
+        callback: Callable[..., object],
+        max_retries: int = ...,
+        retry_backoff: Duration = ...,
+        timeout: Duration | None = ...,
+        max_instances: int = ...,
+        **options: Unpack[OnceOptions],
+    ) -> str: ...
+    @overload
+    def at(
+        self,
+        when: datetime,
+        callback: None = None,
+        max_retries: int = ...,
+        retry_backoff: Duration = ...,
+        timeout: Duration | None = ...,
+        max_instances: int = ...,
+        **options: Unpack[OnceOptions],
+    ) -> Callable[[F], F]: ...
+    @shows(ONCE)
     def at(
         self,
         when: datetime,
         callback: Callable[..., object] | None = None,
         max_retries: int = 0,
-        retry_backoff: float = 0.5,
-        timeout: float | str | timedelta | None = None,
+        retry_backoff: Duration = 0.5,
+        timeout: Duration | None = None,
         max_instances: int = 1,
-        *,
-        id: str | None = None,
-        name: str | None = None,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        replace: bool = False,
-        on_error: Callable[[BaseException, JobRun], object] | None = None,
+        **options: Any,
     ) -> Any:
-        """Run `callback` once, at `when`, an aware datetime; one in the past runs at once."""
-        when_ns = _wall_ns_of(when, "when")
-        if callback is None:
-            return self._decorator(
-                self.at, when, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
-                max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags, replace=replace,
-                on_error=on_error,
-            )
+        """Run `callback` once, at `when`, an aware datetime; one in the past runs at once.
+
+        The other options are those of `OnceOptions`; returns and raises what `every` does.
+        """
         return self._register(
-            callback, when=when, when_ns=when_ns, max_retries=max_retries, retry_backoff=retry_backoff,
-            timeout=timeout, max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags,
-            replace=replace, on_error=on_error,
+            At(when, wall_ns_of(when, "when")),
+            callback,
+            "at",
+            {
+                "max_retries": max_retries,
+                "retry_backoff": retry_backoff,
+                "timeout": timeout,
+                "max_instances": max_instances,
+                **given(options, ONCE, "at"),
+            },
         )
 
-    def _decorator(self, register: Callable[..., str], what: object, **options: Any) -> Callable[[F], F]:
-        self._check_options(**options)
+    def _add_plain(
+        self, callback: object, period: int, schedule: CalendarSchedule | None = None, single: bool = False
+    ) -> str | None:
+        """The id of a job of which nothing is kept here, since it is all default; None if it is not."""
+        if callback is None or self._closed:
+            return None
+        job_id: str | None = self._engine.add_plain(callback, period, schedule, single)
+        if self._lookalikes and job_id is not None and job_id in self._ids:
+            return self._new_id(int(job_id[len(self._prefix) :], 16))
+        return job_id
+
+    def _register(
+        self, trigger: Trigger, callback: Callable[..., object] | None, method: str, given_options: dict[str, Any]
+    ) -> Any:
+        """Check everything, then add the job; without a callback return the decorator that does the latter."""
+        options = check_options(given_options)
+        jitter = options.get("jitter") or 0
+        if trigger.period and jitter >= trigger.period:
+            raise ValueError(f"jitter must be less than the interval, got {given_options['jitter']!r}")
+        self._slots(trigger, options)
+        if callback is None:
+            return self._decorator(trigger, method, given_options, options)
+        check_callback(callback)
+        args, kwargs = options["args"], options["kwargs"]
+        wanted = PLAIN if is_simple(callback) and not args and not kwargs else wanted_of(callback, args, kwargs)
+        called: Callable[..., object] = callback
+        record: JobOptions | None = JobOptions(
+            id=options["id"],
+            name=options["name"],
+            schedule=trigger.text,
+            tags=options["tags"],
+            zone=trigger.zone,
+            jitter=jitter,
+            max_retries=options["max_retries"],
+            retry_backoff=options["retry_backoff"],
+            timeout=options["timeout"],
+            on_error=options["on_error"],
+        )
+        managed = bool(
+            options["max_retries"]
+            or options["timeout"] is not None
+            or wanted.cancel
+            or wanted.ctx
+            or kwargs
+            or options["on_error"] is not None  # which is called for a run whose job has been removed too
+        )
+        if managed:
+            assert record is not None
+            called = ManagedJob(
+                self._runner, callback, args, kwargs, wanted, record, trigger.zone or self._zone, self._id_of
+            )
+            args = ()
+        elif record is not None and record.is_default(trigger.schedule is not None):
+            record = None
+        if self._closed and not self._warned:
+            self._warned = True
+            logger().warning("%s was shut down: jobs that are registered now never run", self.name)
+
+        def add() -> int:
+            slot, until = self._slots(trigger, options)
+            reference: int = self._engine.add(
+                called,
+                args,
+                trigger.period,
+                trigger.schedule,
+                slot,
+                trigger.wall,
+                managed,
+                options["max_instances"],
+                until,
+                jitter,
+                options.get("max_runs") or 0,
+                options.get("immediate", False),
+            )
+            return reference
+
+        return self._add(options["id"], record, options["replace"], add)
+
+    def _decorator(
+        self, trigger: Trigger, method: str, options: dict[str, Any], checked: dict[str, Any]
+    ) -> Callable[[F], F]:
+        for name in ("args", "kwargs", "tags"):  # as they are now; an iterator gives its items only once
+            options[name] = checked[name]
 
         def decorate(function: F) -> F:
-            register(what, function, **options)
+            if not callable(function):
+                raise TypeError(f"callback must be callable, got {type(function).__name__}")
+            self._register(trigger, function, method, options)
             return function
 
         return decorate
 
-    def _check_options(self, **options: Any) -> dict[str, Any]:
-        """What of the options can be checked without a callback, in the form in which it is used."""
-        checked = dict(options)
-        _check_count(options["max_retries"], "max_retries", least=0)
-        _check_count(options["max_instances"], "max_instances", least=1, most=_MOST_INSTANCES)
-        checked["retry_backoff"] = parse_duration(options["retry_backoff"], "retry_backoff", zero=True) / NS
-        timeout = options["timeout"]
-        checked["timeout"] = None if timeout is None else parse_duration(timeout, "timeout") / NS
-        if options.get("max_runs") is not None:
-            _check_count(options["max_runs"], "max_runs", least=1)
-        job_id = options["id"]
-        if job_id is not None:
-            if not isinstance(job_id, str):
-                raise TypeError(f"id must be a str, got {type(job_id).__name__}")
-            if not job_id:
-                raise ValueError("id must not be empty")
-        if options["name"] is not None and not isinstance(options["name"], str):
-            raise TypeError(f"name must be a str, got {type(options['name']).__name__}")
-        tags = options["tags"]
-        if isinstance(tags, str):
-            raise TypeError("tags must be an iterable of str, got a str")
-        checked["tags"] = frozenset(tags)
-        for tag in checked["tags"]:
-            if not isinstance(tag, str):
-                raise TypeError(f"tags must be an iterable of str, got a {type(tag).__name__} in it")
-        checked["args"] = tuple(options["args"])
-        kwargs = options["kwargs"]
-        checked["kwargs"] = dict(kwargs) if kwargs is not None else {}
-        for key in checked["kwargs"]:
-            if not isinstance(key, str):
-                raise TypeError(f"kwargs must have names for keys, got {key!r}")
-        for name in ("start_at", "until"):
-            if options.get(name) is not None:
-                checked[name] = _wall_ns_of(options[name], name)
-        if options.get("jitter") is not None:
-            checked["jitter"] = parse_duration(options["jitter"], "jitter", zero=True)
-        _check_handler(options["on_error"])
-        return checked
-
-    def _register(
-        self,
-        callback: Callable[..., object],
-        *,
-        period: int = 0,
-        schedule: CalendarSchedule | None = None,
-        zone: tzinfo | None = None,
-        wait: int | None = None,
-        when: datetime | None = None,
-        when_ns: int = 0,
-        **given: Any,
-    ) -> str:
-        options = self._check_options(**given)
-        check_callback(callback)
-        args, kwargs = options["args"], options["kwargs"]
-        wanted = _PLAIN if is_simple(callback) and not args and not kwargs else wanted_of(callback, args, kwargs)
-        slot, wall, until = self._first_slot(period, schedule, wait, when_ns, options)
-        jitter = options.get("jitter") or 0
-        if period and jitter >= period:
-            raise ValueError(f"jitter must be less than the interval, got {given['jitter']!r}")
-        if wait is not None:
-            text = f"after {duration_text(wait)}"
-        elif when is not None:
-            text = f"at {when.isoformat()}"
-            zone = when.tzinfo
-        else:
-            text = None
-        job_id: str | None = options["id"]
-        record: JobOptions | None = None
-        managed = bool(
-            options["max_retries"] or options["timeout"] is not None or wanted.cancel or wanted.ctx or kwargs
-        )
-        if (
-            managed or job_id is not None or options["name"] is not None or options["tags"] or text is not None
-            or options["on_error"] is not None or options["retry_backoff"] != 0.5
-        ):
-            record = JobOptions(
-                id=job_id, name=options["name"], schedule=text, tags=options["tags"], zone=zone,
-                max_retries=options["max_retries"], retry_backoff=options["retry_backoff"],
-                timeout=options["timeout"], on_error=options["on_error"],
-            )
-        called: Callable[..., object] = callback
-        if managed:
-            assert record is not None
-            called = ManagedJob(
-                self._runner, callback, args, kwargs, wanted, record, zone or self._zone, self._id_of
-            )
-            args = ()
-        if self._closed and not self._warned:
-            self._warned = True
-            logger().warning("%s was shut down: jobs that are registered now never run", self.name)
-        return self._add(
-            job_id, record, given["replace"],
-            partial(
-                self._engine.add, called, args, period, schedule, slot, wall, managed, options["max_instances"],
-                until, jitter, options.get("max_runs") or 0, bool(options.get("immediate")),
-            ),
-        )
-
-    def _first_slot(
-        self, period: int, schedule: CalendarSchedule | None, wait: int | None, when_ns: int, options: dict[str, Any]
-    ) -> tuple[int, bool, int]:
-        """The job's first slot and its end, on its clock, and whether that is the wall clock."""
-        engine = self._engine
-        now, wall_now = engine.time_ns(), engine.wall_ns()
-        start_at, until = options.get("start_at"), options.get("until")
-        end = NEVER
-        if period:
-            slot = now + period
-            if start_at is not None:
-                slot = now + (start_at - wall_now)
-                if slot < now:
-                    slot += -((slot - now) // period) * period
-            if until is not None:
-                end = now + (until - wall_now)
-            wall = False
-        elif schedule is not None:
-            after = wall_now if start_at is None else max(wall_now, start_at - 1)
-            found = schedule.next(after)
-            if found is None:
-                raise ValueError("expression never comes again before the year 2262")
-            slot, wall = found, True
-            if until is not None:
-                end = until
-        elif wait is not None:
-            slot, wall = now + wait, False
-        else:
-            slot, wall = when_ns, True
+    def _slots(self, trigger: Trigger, options: Mapping[str, Any]) -> tuple[int, int]:
+        """The job's first slot and its end, on its clock."""
+        now, wall_now = self._engine.time_ns(), self._engine.wall_ns()
+        slot = min(trigger.first_slot(now, wall_now, options.get("start_at")), NEVER)
+        until = options.get("until")
+        if until is None:
+            return slot, NEVER
+        end = until if trigger.wall else now + (until - wall_now)
         if slot >= end:
-            raise ValueError("until must be after the job's first slot: the job would never run")
-        return min(slot, NEVER), wall, min(end, NEVER)
+            raise ValueError("until must be after the job's first slot: it would never run")
+        return slot, min(end, NEVER)
 
     def _add(self, job_id: str | None, record: JobOptions | None, replace: bool, add: Callable[[], int]) -> str:
+        old = 0
         if job_id is None:
             reference = add()
             if record is not None:
                 self._options[reference] = record
-            text = self._default_id(reference)
+            text = self._new_id(reference)
         else:
-            text = job_id
-            taken = self._ids.setdefault(job_id, 0)
-            if taken or self._of_default_id(job_id):
-                if not replace:
-                    if not taken:
-                        del self._ids[job_id]
-                    raise ValueError(f"id {job_id!r} is taken; use replace=True to replace that job")
-                self._remove(taken or self._of_default_id(job_id))
-                self._ids.setdefault(job_id, 0)
-            try:
-                reference = add()
-            except BaseException:
-                self._ids.pop(job_id, None)
-                raise
             assert record is not None
-            self._options[reference] = record
-            self._ids[job_id] = reference
+            text = job_id
+            with self._naming:
+                old = self._ids.get(job_id) or self._of_default_id(job_id)
+                if old and self._engine.snapshot(old) is None:  # its end is about to be told
+                    old = 0
+                if old and not replace:
+                    raise ValueError(f"id {job_id!r} is taken; use replace=True to replace that job")
+                reference = add()
+                self._options[reference] = record
+                self._ids[job_id] = reference
+                self._lookalikes = self._lookalikes or job_id.startswith(self._prefix)
+        if old:  # only now, as `add` may have failed
+            self._remove(old)
         if record is not None and self._engine.snapshot(reference) is None:  # it has come and gone already
             self._job_left(reference)
         return text
@@ -454,6 +495,17 @@ class Scheduler:
 
     def _default_id(self, reference: int) -> str:
         return f"{self._prefix}{reference:x}"
+
+    def _new_id(self, reference: int) -> str:
+        """The id of a new job that was given none."""
+        text = self._default_id(reference)
+        if self._lookalikes and text in self._ids:
+            with self._naming:
+                while text in self._ids:  # the user's
+                    text += "+"
+                self._ids[text] = reference
+                self._options.setdefault(reference, JobOptions()).id = text
+        return text
 
     def _of_default_id(self, job_id: str) -> int:
         """The reference of a live job that has this id by default, or 0."""
@@ -486,12 +538,18 @@ class Scheduler:
     # -- what the engine and the runner tell --
 
     def _job_failed(self, reference: int, error: BaseException) -> None:
-        self._set_error(reference, error)
+        self._set_error(reference, text_of(error))
         options = self._options.get(reference, DEFAULTS)
-        self._report(error, self._current_run(), options)
+        try:
+            run = self._current_run()
+        except BaseException:  # of a zone of the user's, say
+            run = self._current_run(fixed_zone.utc)
+        self._report(error, run, options)
 
-    def _set_error(self, reference: int, error: BaseException | str) -> None:
-        self._errors[reference] = error if isinstance(error, str) else text_of(error)
+    def _set_error(self, reference: int, text: str) -> None:
+        self._errors[reference] = text
+        if self._engine.snapshot(reference) is None:  # it was removed, and nobody would take this away
+            self._errors.pop(reference, None)
 
     def _report(self, error: BaseException, run: JobRun | None, options: JobOptions) -> None:
         handler = options.on_error or self._on_error
@@ -506,14 +564,16 @@ class Scheduler:
         if record is not None and record.id is not None and self._ids.get(record.id) == reference:
             self._ids.pop(record.id, None)
 
-    def _current_run(self) -> JobRun | None:
+    def _current_run(self, zone: tzinfo | None = None) -> JobRun | None:
         """The run of an unmanaged job that this thread is inside of."""
         found = self._engine.current()
         if found is None:
             return None
         reference, number, scheduled_ns = found
         job_id = self._id_of(reference)
-        zone = self._options.get(reference, DEFAULTS).zone or self._zone
+        if zone is None:
+            snapshot = self._engine.snapshot(reference)
+            zone = self._zone if snapshot is None else self._zone_of(snapshot)
         return JobRun(job_id, f"{job_id}#{number}", at(scheduled_ns, zone), 1, CancelToken())
 
     # -- control --
@@ -529,7 +589,7 @@ class Scheduler:
         return prevented
 
     def _remove(self, reference: int) -> bool | None:
-        prevented = self._engine.remove(reference)
+        prevented: bool | None = self._engine.remove(reference)
         self._runner.drop_retries(reference)
         if prevented is not None:
             self._job_left(reference)
@@ -561,7 +621,7 @@ class Scheduler:
         reference = self._reference_of(id)
         if not self._engine.running:
             raise RuntimeError(f"{self.name} is not running")
-        started = self._engine.run_job(reference)
+        started: bool | None = self._engine.run_job(reference)
         if started is None:
             raise KeyError(id)
         return started
@@ -579,7 +639,8 @@ class Scheduler:
     ) -> None:
         """Give the job a new grid from now on, by exactly one of `every`, `cron`, `after` and `at`.
 
-        Id, options, counters and pause stay; a queued run is dropped, one in progress goes on.
+        Id, options, counters and pause stay; a queued run is dropped, one in progress goes on. KeyError for an unknown
+        id; ValueError if the new grid does not go with the job's `until` or `jitter`.
         """
         reference = self._reference_of(id)
         if sum(each is not None for each in (every, cron, after, at)) != 1:
@@ -589,25 +650,40 @@ class Scheduler:
         if start_at is not None and every is None and cron is None:
             raise ValueError("start_at goes with every and cron only")
         zone = self._zone if timezone is None else parse_zone(timezone)
-        schedule = None if cron is None else self._schedule_of(cron, False, None, zone)
-        period = 0 if every is None else parse_duration(every, "every")
-        wait = None if after is None else parse_duration(after, "after", zero=True)
-        options = {"start_at": None if start_at is None else _wall_ns_of(start_at, "start_at")}
-        when_ns = 0 if at is None else _wall_ns_of(at, "at")
-        slot, wall, _ = self._first_slot(period, schedule, wait, when_ns, options)
-        text = None
-        if wait is not None:
-            text = f"after {duration_text(wait)}"
-        elif at is not None:
-            text, zone = f"at {at.isoformat()}", at.tzinfo or zone
+        trigger: Trigger
+        if every is not None:
+            trigger = Every(parse_duration(every, "every"))
+        elif cron is not None:
+            trigger = Cron(self._schedule_of(cron, False, None, zone), zone)
+        elif after is not None:
+            trigger = After(parse_duration(after, "after", zero=True))
+        else:
+            assert at is not None
+            trigger = At(at, wall_ns_of(at, "at"))
+        snapshot = self._engine.snapshot(reference)
+        if snapshot is None:
+            raise KeyError(id)
         record = self._options.get(reference)
-        if record is None and text is not None:
+        if trigger.period and record is not None and record.jitter >= trigger.period:
+            raise ValueError(f"every must be longer than the job's jitter, got {every!r}")
+        slot, _ = self._slots(
+            trigger,
+            {
+                "start_at": None if start_at is None else wall_ns_of(start_at, "start_at"),
+                "until": None if snapshot[UNTIL] == NEVER else snapshot[UNTIL],
+            },
+        )
+        if not self._engine.reschedule(reference, trigger.period, trigger.schedule, slot, trigger.wall):
+            raise KeyError(id)
+        if record is None and trigger.text is not None:
             record = self._options[reference] = JobOptions()
         if record is not None:
-            record.schedule = text
-            record.zone = zone if cron is not None or at is not None else None
-        if not self._engine.reschedule(reference, period, schedule, slot, wall):
-            raise KeyError(id)
+            record.schedule = trigger.text
+            record.zone = trigger.zone
+        if type(snapshot[CALLBACK]) is ManagedJob:
+            snapshot[CALLBACK].zone = trigger.zone or self._zone
+        if self._engine.snapshot(reference) is None:
+            self._job_left(reference)
 
     def pause(self) -> None:
         """Let the slots of all jobs pass by; apart from the pauses of single jobs."""
@@ -622,7 +698,8 @@ class Scheduler:
     @property
     def running(self) -> bool:
         """Whether it is started and not shut down."""
-        return self._engine.running
+        running: bool = self._engine.running
+        return running
 
     def start_background(self) -> None:
         """Start on a thread of its own and return. RuntimeError if it runs; after `shutdown` a warning, no more."""
@@ -636,10 +713,13 @@ class Scheduler:
         """Run until `shutdown()`; Ctrl-C ends it at once, as a KeyboardInterrupt, after tokens were fired."""
         if self._refuses_start():
             return
+        if self._engine.running:
+            raise RuntimeError(f"{self.name} is running already")
         try:
             self._engine.run()
         except BaseException:
-            self._runner.cancel_all()
+            if not self._engine.running:  # else another thread was faster to start it
+                self._runner.cancel_all()
             raise
 
     def _refuses_start(self) -> bool:
@@ -655,12 +735,15 @@ class Scheduler:
         """
         limit = None if timeout is None else parse_duration(timeout, "timeout", zero=True) / NS
         self._closed = True
-        self._runner.cancel_all()
+        self._runner.close()
         self._engine.stop(limit if wait else 0.0)
         self._runner.cancel_all()
-        return [self._info(snapshot) for snapshot in self._engine.snapshots() if snapshot[RUNNING]] + [
-            info for run in list(self._runner.abandoned) if (info := self._try_info(run.ticket.reference)) is not None
-        ]
+        left = {each[0]: self._view(as_info, each) for each in self._engine.snapshots() if each[RUNNING]}
+        for run, info in list(self._runner.abandoned.items()):
+            reference = run.ticket.reference
+            if reference not in left and (info := self._try_info(reference) or info) is not None:
+                left[reference] = info
+        return list(left.values())
 
     def __enter__(self) -> Self:
         self.start_background()
@@ -673,9 +756,10 @@ class Scheduler:
 
     def _at_exit(self) -> None:
         self._closed = True
-        self._runner.cancel_all()
+        self._runner.close()
 
     def _after_fork_in_child(self) -> None:
+        self._naming = RLock()  # a thread of the parent may have held it
         self._runner.forget_threads()
 
     # -- looking --
@@ -693,34 +777,24 @@ class Scheduler:
         Times are strings of whole Unix seconds, as rust-py-scheduler has them. O(n log n).
         """
         return [
-            self._dict(snapshot)
+            self._view(as_dict, snapshot)
             for snapshot in self._engine.snapshots()
             if tag is None or tag in self._options.get(snapshot[0], DEFAULTS).tags
         ]
 
     def next_runs(self, id: str, n: int) -> list[datetime]:
         """The job's next `n` slots, aware, in its zone; none while it is paused. KeyError for an unknown id."""
-        _check_count(n, "n", least=0, most=10**6)
+        check_count(n, "n", least=0, most=10**6)
         snapshot = self._engine.snapshot(self._reference_of(id))
         if snapshot is None:
             raise KeyError(id)
-        if snapshot[ENABLED] is False or snapshot[SLOT] is None:
-            return []
         zone = self._zone_of(snapshot)
-        first, last, limit = snapshot[SLOT], snapshot[UNTIL], snapshot[TICKS_LEFT]
-        n = min(n, limit) if limit else n
-        slots: Iterable[int]
-        if snapshot[SCHEDULE] is not None:
-            slots = itertools.islice(snapshot[SCHEDULE].slots(first), n)
-        elif snapshot[PERIOD]:
-            slots = (first + k * snapshot[PERIOD] for k in range(n))
-        else:
-            slots = (first,)[:n]
-        return [at(slot, zone) for slot in slots if slot < last]
+        return [at(slot, zone) for slot in slots_of(snapshot, n)]
 
     def stats(self) -> EngineStats:
         """Counters of runs, and the lateness of their starts; `pending` counts jobs. See `EngineStats`."""
-        return self._engine.stats()._replace(pending=len(self._engine), abandoned=len(self._runner.abandoned))
+        counted: EngineStats = self._engine.stats()
+        return counted._replace(pending=len(self._engine), abandoned=len(self._runner.abandoned))
 
     def is_healthy(self) -> bool:
         """Whether it runs, and calls that were given up after their time-out do not occupy all its workers."""
@@ -743,108 +817,38 @@ class Scheduler:
             if reference and self._options[reference].id != job_id:
                 raise AssertionError("an id and its job disagree")
 
-    def _zone_of(self, snapshot: tuple[Any, ...]) -> tzinfo:
-        if snapshot[SCHEDULE] is not None:
-            zone: tzinfo = snapshot[SCHEDULE].label[1]
-            return zone
-        return self._options.get(snapshot[0], DEFAULTS).zone or self._zone
-
     def _try_info(self, reference: int) -> JobInfo | None:
         snapshot = self._engine.snapshot(reference)
-        return None if snapshot is None else self._info(snapshot)
+        return None if snapshot is None else self._view(as_info, snapshot)
 
-    def _info(self, snapshot: tuple[Any, ...]) -> JobInfo:
-        zone = self._zone_of(snapshot)
-        values = self._dict(snapshot)
-        for key, ns in (
-            ("last_run_at", snapshot[LAST_END]),
-            ("next_run_at", snapshot[NEXT]),
-            ("started_at", snapshot[LAST_START]),
-        ):
-            values[key] = None if ns is None else at(ns, zone)
-        values["timezone"] = zone
-        return JobInfo(**values)
+    def _zone_of(self, snapshot: tuple[Any, ...]) -> tzinfo:
+        return zone_of(snapshot, self._options.get(snapshot[0], DEFAULTS), self._zone)
 
-    def _dict(self, snapshot: tuple[Any, ...]) -> dict[str, Any]:
-        (
-            reference, _, callback, next_ns, enabled, period, schedule, failing, started, succeeded, failed, timed_out,
-            coalesced, paused, last_start, last_end, running, instances, _, _, _,
-        ) = snapshot
+    def _view(self, make: Callable[..., V], snapshot: tuple[Any, ...]) -> V:
+        reference = snapshot[0]
         options = self._options.get(reference, DEFAULTS)
-        if options.schedule is not None:
-            text = options.schedule
-        elif schedule is not None:
-            text = schedule.label[0]
-        else:
-            text = f"every {duration_text(period)}"
-        if type(callback) is ManagedJob:
-            callback = callback.callback
-        return {
-            "id": self._default_id(reference) if options.id is None else options.id,
-            "name": options.name if options.name is not None else name_of(callback),
-            "schedule": text,
-            "enabled": enabled,
-            "run_count": succeeded,
-            "error_count": failed,
-            "last_run_at": None if last_end is None else str(last_end // NS),
-            "next_run_at": None if next_ns is None else str(next_ns // NS),
-            "max_retries": options.max_retries,
-            "last_error": self._errors.get(reference, "") if failing else None,
-            "retry_backoff": options.retry_backoff,
-            "timeout": options.timeout,
-            "max_instances": instances,
-            "running": running,
-            "coalesced_count": coalesced,
-            "timeout_count": timed_out,
-            "started_count": started,
-            "missed_count": 0,
-            "paused_count": paused,
-            "tags": options.tags,
-            "timezone": str(self._zone_of(snapshot)),
-            "started_at": None if last_start is None else str(last_start // NS),
-        }
+        job_id = self._default_id(reference) if options.id is None else options.id
+        zone = zone_of(snapshot, options, self._zone)
+        return make(snapshot, job_id, options, self._errors.get(reference), zone)
 
     # -- calendars --
 
     def _schedule_of(self, expression: str, seconds: bool, hashed: str | None, zone: tzinfo) -> CalendarSchedule:
         """The schedule that all jobs of that expression and zone share."""
+        if not isinstance(expression, str):
+            raise TypeError(f"expression must be a str, got {type(expression).__name__}")
         key = (expression, seconds, hashed, id(zone))
         known = self._schedules.get(key)
         if known is not None:
             return known
         fields = parse_cron(expression, seconds=seconds, hashed=hashed)
         backend = self._backend
-        found = backend.CalendarSchedule(backend.Calendar(fields, backend.Zone(zone)), (f"cron {fields.expression}", zone))
+        found = backend.CalendarSchedule(
+            backend.Calendar(fields, backend.Zone(zone)), (f"cron {fields.expression}", zone)
+        )
         if len(self._schedules) >= self._sweep_at:
             for other, schedule in list(self._schedules.items()):
                 if not schedule.jobs:
                     self._schedules.pop(other, None)
             self._sweep_at = 2 * len(self._schedules) + _FEW_CALENDARS
         return self._schedules.setdefault(key, found)
-
-
-# Places in a snapshot of the engine.
-NEXT, ENABLED, PERIOD, SCHEDULE = 3, 4, 5, 6
-LAST_START, LAST_END, RUNNING = 14, 15, 16
-SLOT, UNTIL, TICKS_LEFT = 18, 19, 20
-
-
-def _check_count(value: object, name: str, *, least: int, most: int | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an int, got {type(value).__name__}")
-    if value < least or (most is not None and value > most):
-        raise ValueError(f"{name} must be at least {least}{'' if most is None else f' and at most {most}'}, got {value}")
-
-
-def _check_handler(on_error: object) -> None:
-    if on_error is not None and not callable(on_error):
-        raise TypeError(f"on_error must be callable, got {type(on_error).__name__}")
-
-
-def _wall_ns_of(moment: object, name: str) -> int:
-    """Unix nanoseconds of an aware datetime."""
-    if not isinstance(moment, datetime):
-        raise TypeError(f"{name} must be an aware datetime, got {type(moment).__name__}")
-    if moment.utcoffset() is None:
-        raise ValueError(f"{name} must be aware, got a datetime without a time zone: {moment.isoformat()}")
-    return (moment - _EPOCH) // _MICROSECOND * 1000

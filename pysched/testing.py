@@ -108,14 +108,19 @@ class ManualClock(DrivingClock):
         """
         self.sleep_until(lambda: False, duration)
 
-    def sleep_until(self, over: Callable[[], bool], duration: float | str | timedelta) -> None:
-        """`sleep`, but only until ``over()``, which is asked whenever the time-out of a run has come."""
-        target = min(self._time_ns + _duration_ns(duration, "duration"), NEVER)
+    def sleep_until(self, over: Callable[[], bool], duration: float | str | timedelta | None) -> None:
+        """`sleep`, but only until ``over()``, which is asked whenever the time-out of a run has come.
+
+        `duration` None: without limit; RuntimeError if no time-out is left.
+        """
+        target = NEVER if duration is None else min(self._time_ns + _duration_ns(duration, "duration"), NEVER)
         while not over() and (alarm := self._earliest(target, "_next_alarm_ns")) is not None:
             due, driven = alarm
             self._move_to(due)
             driven._run_alarm()
         if not over():
+            if duration is None:
+                raise RuntimeError("what this waits for never comes: time moves on this thread only")
             self._move_to(target)
 
     def step_wall(self, duration: float | str | timedelta) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 from pysched.clock import DrivingClock
 from pysched.errors import JobCancelled
+from pysched.waiting import Waiters
 
 if TYPE_CHECKING:
     from pysched.clock import Clock
@@ -20,34 +20,41 @@ class CancelToken:
     Nothing is interrupted: a callback looks at the token, or waits on it instead of sleeping. Safe in any thread.
     """
 
-    __slots__ = ("__weakref__", "_clock", "_fired")
+    # No `threading.Event`: a shutdown in a signal handler fires tokens, perhaps in the middle of another shutdown.
+    __slots__ = ("__weakref__", "_clock", "_fired", "_waiters")
 
     def __init__(self, clock: Clock | None = None) -> None:
-        self._fired = threading.Event()
+        self._fired = False
+        self._waiters = Waiters()
         self._clock = clock if isinstance(clock, DrivingClock) else None
 
     @property
     def cancelled(self) -> bool:
         """Whether it has fired; it stays so."""
-        return self._fired.is_set()
+        return self._fired
 
     def wait(self, timeout: float | None = None) -> bool:
         """Sleep for `timeout` seconds (None: without limit), or until it fires: whether it has.
 
-        On a `ManualClock` time moves by as much, as in its `sleep`.
+        On a `ManualClock` time moves by as much, as in its `sleep`; without limit a RuntimeError is raised if no
+        time-out will ever end it.
         """
-        if self._clock is not None and timeout is not None:
-            self._clock.sleep_until(self._fired.is_set, max(timeout, 0.0))
-            return self._fired.is_set()
-        return self._fired.wait(timeout)
+        if self._clock is not None:
+            self._clock.sleep_until(self._has_fired, None if timeout is None else max(timeout, 0.0))
+            return self._fired
+        return self._waiters.wait_for(self._has_fired, timeout)
 
     def raise_if_cancelled(self) -> None:
         """Raise `JobCancelled` if it has fired: the run ends there, and is not retried."""
-        if self._fired.is_set():
+        if self._fired:
             raise JobCancelled("the run was cancelled")
 
+    def _has_fired(self) -> bool:
+        return self._fired
+
     def _fire(self) -> None:
-        self._fired.set()
+        self._fired = True
+        self._waiters.notify()
 
     def __repr__(self) -> str:
         return f"<CancelToken {'cancelled' if self.cancelled else 'not cancelled'}>"

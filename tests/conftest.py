@@ -7,6 +7,8 @@ import importlib
 import logging
 import os
 import threading
+from functools import cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -44,10 +46,32 @@ def load_engine(name: str) -> ModuleType:
     return importlib.import_module(_MODULES[name])
 
 
+@cache
+def scheduler_type_of(impl: ModuleType) -> Any:
+    """`Scheduler` on an engine's module, whichever this process has chosen."""
+    from pysched import Scheduler
+
+    jobs = importlib.import_module(f"{impl.__name__}.job_engine")
+    calendars = importlib.import_module(f"{impl.__name__}.calendar")
+    backend = SimpleNamespace(
+        JobEngine=jobs.JobEngine,
+        CalendarSchedule=jobs.CalendarSchedule,
+        Calendar=calendars.Calendar,
+        Zone=calendars.Zone,
+    )
+    return type("Scheduler", (Scheduler,), {"_backend": backend})
+
+
 @pytest.fixture(scope="session", params=chosen_engines())
 def impl(request: pytest.FixtureRequest) -> ModuleType:
     """An engine's module: Engine, TimerHandle, CommandScheduler."""
     return load_engine(request.param)
+
+
+@pytest.fixture(scope="session")
+def calendar(impl: ModuleType) -> ModuleType:
+    """The engine's module of calendars: Calendar, Zone."""
+    return importlib.import_module(f"{impl.__name__}.calendar")
 
 
 @pytest.fixture
@@ -85,6 +109,38 @@ def engine(make_engine: Callable[..., Any], clock: ManualClock) -> Any:
     engine = make_engine(clock=clock)
     engine.start()
     return engine
+
+
+@pytest.fixture
+def scheduler_type(impl: ModuleType) -> Any:
+    """`Scheduler` on `impl`."""
+    return scheduler_type_of(impl)
+
+
+@pytest.fixture
+def make_scheduler(scheduler_type: Any) -> Iterator[Callable[..., Any]]:
+    """Makes schedulers, in UTC unless told otherwise, that are shut down and checked at the end of the test."""
+    schedulers = []
+
+    def make(*args: Any, **options: Any) -> Any:
+        options.setdefault("timezone", "UTC")
+        scheduler = scheduler_type(*args, **options)
+        schedulers.append(scheduler)
+        return scheduler
+
+    yield make
+    for scheduler in schedulers:
+        assert scheduler.shutdown(timeout=WAIT) == [], "a callback was left running"
+        scheduler._check()
+        assert all(info["running"] == 0 for info in scheduler.list_jobs())
+
+
+@pytest.fixture
+def scheduler(make_scheduler: Callable[..., Any], clock: ManualClock) -> Any:
+    """A scheduler on `clock`, started."""
+    scheduler = make_scheduler(clock=clock)
+    scheduler.start_background()
+    return scheduler
 
 
 @pytest.fixture(params=MODES)

@@ -31,7 +31,7 @@ COMMAND_NAMES = {
 }
 ENGINE_NAMES = {
     *("Clock", "Engine", "EngineStats", "Lateness", "SystemClock", "TimerHandle", "TimerLimitError"),
-    *("__version__", "engine_name"),
+    *("__version__", "engine_name", "preview"),
 }
 
 # At import time a module imports only what stands above it here, never its own line. What a function imports

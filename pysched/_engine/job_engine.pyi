@@ -22,7 +22,16 @@ class CalendarSchedule:
 
 class JobEngine:
     name: str
-    def __init__(self, owner: Any, executor: Executor | int, clock: Clock | None, name: str) -> None: ...
+    def __init__(self, owner: Any, executor: Executor | int, clock: Clock | None, name: str, prefix: str) -> None: ...
+    @property
+    def prefix(self) -> str: ...
+    def add_plain(
+        self,
+        callback: Callable[[], object],
+        period: int,
+        schedule: CalendarSchedule | None = None,
+        single: bool = False,
+    ) -> str | None: ...
     def add(
         self,
         callback: Callable[..., object],

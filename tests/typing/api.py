@@ -27,6 +27,7 @@ from pysched import (
     TimedCommandQueue,
     TimerHandle,
     TimerLimitError,
+    preview,
 )
 from pysched.cancellation import CancellationRegistry
 from pysched.testing import ManualClock
@@ -200,3 +201,14 @@ def manual() -> None:
 
 
 engines(Shifted())
+
+
+# Cron
+
+
+def forecast() -> list[datetime]:
+    now = datetime.now(timezone.utc)
+    days = preview("0 9 * * mon-fri", 5)
+    days += preview("@daily", 2, "Europe/Berlin", now)
+    days += preview("*/30 * * * * *", n=2, tz=timezone(timedelta(hours=2)), start=now, seconds=True)
+    return days
