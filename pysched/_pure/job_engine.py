@@ -20,6 +20,7 @@ from pysched._pure.job_invariants import check_jobs
 from pysched._pure.jobs import Alarm, Job, JobState, Phase
 from pysched._pure.schedules import CalendarSchedule
 from pysched._pure.timers import Timer
+from pysched.callbacks import is_simple
 from pysched.clock import NEVER, SystemClock
 
 if TYPE_CHECKING:
@@ -33,13 +34,17 @@ __all__ = ["CalendarSchedule", "JobEngine", "Ticket"]
 
 
 class JobEngine(Dispatcher):
-    """Runs jobs for `owner` on `executor`, which is what `Engine` takes; `clock` and `name` are as there."""
+    """Runs jobs for `owner` on `executor`, which is what `Engine` takes, as are `clock` and `name`.
 
-    __slots__ = ()
+    `prefix`: what ids by default begin with.
+    """
+
+    __slots__ = ("prefix",)
 
     _core: JobCore
 
-    def __init__(self, owner: Any, executor: Any, clock: Clock | None, name: str) -> None:
+    def __init__(self, owner: Any, executor: Any, clock: Clock | None, name: str, prefix: str) -> None:
+        self.prefix = prefix
         check_executor(executor)
         name = checked_name(name)
         if clock is not None:
@@ -70,10 +75,37 @@ class JobEngine(Dispatcher):
         the monotonic clock.  `managed`: `callback(ticket)` is called instead of `callback(*args)`.  `until` is on the
         same clock, `jitter` ns, `max_runs` 0: any number.
         """
+        single = not period and schedule is None
+        state = JobState(period, schedule, wall, slot, single, until, ticks_left=max_runs or None, immediate=immediate)
         job = Job(callback, args, managed, instances, jitter)
-        state = JobState(period, schedule, wall, slot, until, ticks_left=max_runs or None, immediate=immediate)
         self._core.add_job(job, state, self._core.now())
         return job.reference
+
+    def add_plain(
+        self,
+        callback: Callable[[], object],
+        period: int,
+        schedule: CalendarSchedule | None = None,
+        single: bool = False,
+    ) -> str | None:
+        """Adds a job that is all default, if `callback` is a plain function or method without parameters.
+
+        `single`: with one slot, `period` ns from now.  Returns the job's id, which is the prefix and its reference in
+        hexadecimal digits; None for any other callback, or if the schedule never comes again.
+        """
+        if not is_simple(callback):
+            return None
+        core = self._core
+        now = core.now()
+        slot = min(now + period, NEVER)
+        if schedule is not None:
+            core.read_wall()
+            slot = schedule.next_shared(slot + core.table.steps.wall_offset)
+            if slot == NEVER:
+                return None
+        job = Job(callback, (), managed=False, instances=1, jitter=0)
+        core.add_job(job, JobState(period, schedule, schedule is not None, slot, single), now)
+        return f"{self.prefix}{job.reference:x}"
 
     def call_later(self, delay: int, callback: Callable[[], object]) -> TimerHandle:
         """Calls `callback()` on a worker, `delay` ns from now: a retry."""
@@ -224,7 +256,7 @@ def view(job: Job, wall_offset: int) -> tuple[Any, ...] | None:
     """A job at one instant, times in ns on the wall clock, None for never; None if it has left:
 
     `(reference, order, callback, next, enabled, period, schedule, failing, started, succeeded, failed, timed_out,
-    coalesced, paused, last_start, last_end, running, instances, slot, until, ticks_left)`
+    coalesced, paused, last_start, last_end, running, instances, slot, until, ticks_left, single)`
     """
     state, callback = job.state, job.callback
     if not state.is_here or callback is None:
@@ -253,4 +285,5 @@ def view(job: Job, wall_offset: int) -> tuple[Any, ...] | None:
         state.slot + offset if pending and state.slot != NEVER else None,
         state.until + offset if state.until != NEVER else NEVER,
         state.ticks_left or 0,
+        state.single,
     )

@@ -211,9 +211,9 @@ class Steps:
             until += self.wall_offset if wall else -self.wall_offset
         for waiting in state.waiting:
             state = untick(state, waiting)
-        state = state._replace(
-            period=period, schedule=schedule, slot=slot, wall=wall, until=until, waiting=(), owed=False, immediate=False
-        )
+        single = not period and schedule is None
+        state = state._replace(period=period, schedule=schedule, wall=wall, slot=slot, single=single, until=until)
+        state = state._replace(waiting=(), owed=False, immediate=False)
         if (slot >= until and until != NEVER) or state.ticks_left == 0:
             return Step(settled(state._replace(phase=Phase.ENDED, slot=NEVER)))
         return Step(self.armed_unless_paused(job, state))
@@ -252,18 +252,18 @@ def pass_by(state: JobState, now: int) -> tuple[int, int, int]:
     """
     count, latest = 0, state.slot
     last = min(now, state.until - 1)
-    if state.period:
+    if state.single:
+        slot = NEVER
+    elif state.schedule is None:
         count = (last - latest) // state.period
         latest += count * state.period
         slot = latest + state.period
-    elif state.schedule is not None:
+    else:
         slot = state.schedule.next_shared(latest)
         while slot <= last:
             count += 1
             latest = slot if count < COUNTED else state.schedule.latest(last)
             slot = state.schedule.next_shared(latest)
-    else:
-        slot = NEVER
     return count, latest, slot if slot < state.until else NEVER
 
 

@@ -100,6 +100,7 @@ class JobTable(TimerTable):
         start = begun.order if begun is not None else 0
         ending: dict[int, Run | None] = self.runs if over is not None else {0: None}  # type: ignore[assignment]
         end = over.order if over is not None else 0
+        first_due = new.waiting[0].due_ns if new.waiting else NEVER
         leaves, joins = old.schedule or NOBODYS, new.schedule or NOBODYS
         if job.state is old and self._edition == edition:
             # straight:
@@ -126,6 +127,7 @@ class JobTable(TimerTable):
             job.live = job.armed = arms
             job.due_ns = new.due_ns
             job.order = new.order
+            job.run_due_ns = first_due
             job.state = new
             del ending[end]
             self._forget_waiting(old, new)
@@ -236,11 +238,3 @@ class JobTable(TimerTable):
         super().forget_runs()
         for job in list(self.jobs.values()):
             self.change(job, self.steps.abandoned)
-
-    # -- views ------------------------------------------------------------------------------------------
-
-    def _ready_due_ns(self, timer: Timer) -> int:
-        if isinstance(timer, Job):
-            waiting = timer.state.waiting
-            return waiting[0].due_ns if waiting else NEVER
-        return super()._ready_due_ns(timer)

@@ -49,10 +49,11 @@ class Waiting(NamedTuple):
 class JobState(NamedTuple):
     """`slot` and `until` are on the job's clock: the wall clock if `wall`, else the monotonic one, as `due_ns`."""
 
-    period: int  # 0: by its schedule, or a single slot
+    period: int  # 0: by its schedule; of a single slot: the delay that it was given, or 0
     schedule: CalendarSchedule | None
     wall: bool
     slot: int  # the next one; it is due `Job.jitter` later at most
+    single: bool = False  # it has one slot only
     until: int = NEVER  # slots from here on do not exist
     ticks_left: int | None = None  # until the last one; None: no limit
     phase: Phase = Phase.PENDING
@@ -73,11 +74,6 @@ class JobState(NamedTuple):
     paused: int = 0
     last_start: int = 0  # wall clock, ns
     last_end: int = 0
-
-    @property
-    def single(self) -> bool:
-        """Whether it has one slot only."""
-        return not self.period and self.schedule is None
 
     @property
     def is_here(self) -> bool:
@@ -103,7 +99,7 @@ UNBORN = JobState(period=0, schedule=None, wall=False, slot=NEVER, phase=Phase.G
 
 
 class Job(Timer):
-    """In the heap as any timer; `state` says whether it is, and `armed`, `live`, `order` and `due_ns` repeat it."""
+    """In the heap as any timer; `armed`, `live`, `order`, `due_ns` and `run_due_ns` repeat what `state` says."""
 
     __slots__ = ("instances", "jitter", "managed", "reference", "state")
 

@@ -22,18 +22,15 @@ from typing import TYPE_CHECKING
 from pysched._pure.deadlines import Deadlines
 from pysched._pure.grid import slots_between, slots_by
 from pysched._pure.keys import NO_TIMERS, KeyTable
-from pysched._pure.timers import Run, Timer
+from pysched._pure.timers import NOBODY, Run
 from pysched.clock import NEVER
 
 if TYPE_CHECKING:
     from pysched._pure.deadlines import Entry
     from pysched._pure.keys import Bucket
-    from pysched._pure.timers import Taken
+    from pysched._pure.timers import Taken, Timer
 
 __all__ = ["TimerTable"]
-
-NOBODY = Timer(0, print, ())  # stands for the timer that is replaced where none is
-NOBODY.live = False
 
 
 class TimerTable(Deadlines):
@@ -392,12 +389,8 @@ class TimerTable(Deadlines):
         if self.ready:
             timer = self._first_ready()
             if timer is not None:
-                dues.append(self._ready_due_ns(timer))
+                dues.append(timer.run_due_ns)
         return min((due_ns for due_ns in dues if due_ns < NEVER), default=None)
-
-    def _ready_due_ns(self, timer: Timer) -> int:
-        """When the queued run of a timer was due; the first, if several wait."""
-        return timer.run_due_ns
 
     def _first_ready(self) -> Timer | None:
         """None if somebody got in between and the first has changed."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     Taken = tuple[Callable[..., object], tuple[Any, ...], Hashable]  # callback, args, key
 
-__all__ = ["Run", "Timer"]
+__all__ = ["NOBODY", "Run", "Timer"]
 
 
 class Timer:
@@ -71,6 +71,11 @@ class Timer:
         self.callback = None
         self.args = ()
         self.key = self.spent_key = None
+
+
+NOBODY = Timer(0, print, ())
+"""Stands for the timer that is replaced where none is."""
+NOBODY.live = False
 
 
 class Run:
