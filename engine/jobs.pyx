@@ -30,7 +30,7 @@ from .heap cimport heap_pop, heap_push, heap_replace_root
 from .platform cimport NEVER
 from .schedule cimport schedule_latest, schedule_next
 from .starts cimport begin_run, ring_append, share_references
-from .timers cimport core_bound_stale, core_next_tie
+from .timers cimport core_bound_stale, core_drop_stale, core_next_tie
 
 cdef enum:
     COUNTED = 10_000                 # slots of a calendar in one gap that are counted one by one
@@ -131,6 +131,8 @@ cdef void job_leave_heap(Core *core, uint32_t index) noexcept nogil:
     core.stale += 1
     core.outside += 1
     core.live -= 1
+    if core.heap.size + core.outside > core.heap.capacity:
+        core_drop_stale(core)            # room was reserved for this job once: either here or outside
     core_bound_stale(core)
 
 

@@ -107,6 +107,8 @@ class ManualClock(DrivingClock):
         Raises:
             TypeError, ValueError: `duration` is none; the time has not moved.
         """
+        if duration is None:
+            raise TypeError("duration must be a number of seconds, got NoneType")
         self.sleep_until(lambda: False, duration)
 
     def sleep_until(self, over: Callable[[], bool], duration: float | str | timedelta | None) -> None:

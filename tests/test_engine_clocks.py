@@ -348,6 +348,9 @@ def test_a_driving_clock_is_enlisted_once_attached_at_start_and_detached_at_stop
         def wait(self, event, timeout):
             raise AssertionError("waited")
 
+        def sleep_until(self, over, duration):
+            raise AssertionError("slept")
+
         def enlist(self):
             self.told.append("enlist")
             return 7

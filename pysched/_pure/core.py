@@ -97,6 +97,10 @@ class Core:
             raise TypeError(f"clock.time_ns() must return an int, got {type(now).__name__}")
         return now
 
+    def look(self) -> int:
+        """The time, for who is about to start what is due."""
+        return self.now()
+
     # -- timers -----------------------------------------------------------------------------------------
 
     def register(self, timer: Timer) -> None:
@@ -157,19 +161,21 @@ class Core:
         """Start the first queued run, unless the session stops; `now_ns` is the time. Under the lock."""
         if session.stopping or session.ended:
             return None
-        run = self.table.start_next(thread)
+        run = self.table.start_next(thread, now_ns)
         if run is not None:
             run.late_ns = now_ns - max(run.due_ns, session.started_ns)
             self.lateness.add(run.late_ns)
         return run
 
     def start_due(self, session: Session, now_ns: int, thread: int) -> Run | None:
-        """Start the earliest run that is due at or before `now_ns`, if there is one."""
+        """Start the earliest run that is due at or before `now_ns`, if there is one: queued ones first."""
         with self.lock:
             if session.stopping or session.ended:
                 return None
-            self.table.promote(now_ns)
-            return self.start_next(session, now_ns, thread)
+            run = self.start_next(session, now_ns, thread)
+            if run is None and self.table.promote(now_ns):
+                run = self.start_next(session, now_ns, thread)
+            return run
 
     def execute(self, run: Run, session: Session) -> None:
         """Call a started callback and see to its end. Raises only KeyboardInterrupt, or what the clock raises.
@@ -189,10 +195,10 @@ class Core:
         try:
             _ = outcome[0]
         except BaseException as error:
-            run.failed = True
             if session.interruptible and isinstance(error, KeyboardInterrupt):
+                run.failed = True
                 raise
-            failure = self.report(error, run.timer)
+            failure = self.fail(run, error)
             try:
                 if session.interruptible and isinstance(failure, KeyboardInterrupt):
                     raise failure from error  # Ctrl-C, while the handler was at work
@@ -217,6 +223,11 @@ class Core:
             self.announce()
             self.table.end_all_of(get_ident())
 
+    def fail(self, run: Run, error: BaseException) -> BaseException | None:
+        """A run has failed. Returns what `report` does."""
+        run.failed = True
+        return self.report(error, run.timer)
+
     def report(self, error: BaseException, timer: Timer) -> BaseException | None:
         """Hand an error of a callback to the user's handler, or log it. Never raises.
 
@@ -226,6 +237,12 @@ class Core:
             return call_handler(self.on_error, error, timer)
         log_error(f"{self.name}: a callback raised an exception", error)
         return None
+
+    def run_alarms(self, session: Session, now_ns: int) -> None:
+        """Run what is due and must not wait for a worker, on this thread; there is none among timers."""
+
+    def settle(self) -> None:
+        """Tell of what has changed while the lock was held; nothing among timers has to be told."""
 
     # -- state ------------------------------------------------------------------------------------------
 

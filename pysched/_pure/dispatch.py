@@ -6,9 +6,8 @@ their runs) and in `loop` (start, stop, the wait).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from pysched import lifecycle
 from pysched._pure.arguments import (
     check_callback,
     check_clock,
@@ -21,9 +20,9 @@ from pysched._pure.arguments import (
     timeout_s,
 )
 from pysched._pure.core import Core
+from pysched._pure.dispatcher import Dispatcher
 from pysched._pure.handle import new_handle
 from pysched._pure.invariants import check_table
-from pysched._pure.loop import Loop
 from pysched._pure.timers import Timer
 from pysched.clock import NEVER, SystemClock, delay_ns, instant_ns, interval_ns
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Engine"]
 
 
-class Engine:
+class Engine(Dispatcher):
     """Calls functions at given times: once, or again and again on a grid.
 
     `executor`: who runs the callbacks.  None (default): the loop's own thread, one at a time.  An int from 1 to
@@ -64,7 +63,7 @@ class Engine:
     destructors.  A started engine stays alive until it is stopped; it can be neither copied nor pickled.
     """
 
-    __slots__ = ("__weakref__", "_core", "_loop")
+    __slots__ = ()
 
     def __init__(
         self,
@@ -85,9 +84,8 @@ class Engine:
             def handler(error: BaseException, timer: Timer) -> object:
                 return on_error(error, new_handle(core, timer))
 
-        core = self._core = Core(SystemClock() if clock is None else clock, name, handler)
-        self._loop = Loop(core, executor)
-        lifecycle.register(self)
+        core = Core(SystemClock() if clock is None else clock, name, handler)
+        super().__init__(core, executor)
 
     # -- timers -----------------------------------------------------------------------------------------
 
@@ -264,35 +262,9 @@ class Engine:
 
     # -- views ------------------------------------------------------------------------------------------
 
-    @property
-    def name(self) -> str:
-        """The name in logs and of threads: a str that is not empty, else TypeError or ValueError.
-
-        May be set at any time; threads have the name of the time of the start.
-        """
-        return self._core.name
-
-    @name.setter
-    def name(self, value: str) -> None:
-        self._core.name = checked_name(value)
-
-    @name.deleter
-    def name(self) -> None:
-        raise AttributeError("name cannot be deleted")
-
-    def __reduce__(self) -> NoReturn:
-        # Also what `copy` asks: a copy would be a second owner of one loop.
-        raise TypeError(f"cannot pickle {type(self).__name__!r} object")
-
     def time(self) -> float:
         """Seconds of the engine's clock: monotonic, of no particular origin."""
         return self._core.now() / 1e9
-
-    @property
-    def running(self) -> bool:
-        """Whether the engine is started and not stopped.  O(1)."""
-        session = self._core.session
-        return session is not None and not session.stopping
 
     def __len__(self) -> int:
         """Timers that may still start, each periodic one once.  O(1)."""
@@ -320,31 +292,3 @@ class Engine:
         """Assert every invariant. For tests. O(n)."""
         with self._core.lock:
             check_table(self._core.table)
-
-    # -- what the clock and the interpreter call --------------------------------------------------------
-
-    def _next_due_ns(self) -> int | None:
-        with self._core.lock:
-            return self._core.table.first_due_ns()
-
-    def _next_alarm_ns(self) -> int | None:
-        """When the earliest time-out of a run is due; None if there is none. See `JobEngine`."""
-        return None
-
-    def _run_alarm(self) -> None:
-        """Run it."""
-
-    def _run_next(self, now_ns: int) -> bool:
-        return self._loop.run_next(now_ns)
-
-    def _at_exit(self) -> None:
-        self._loop.at_exit()
-
-    def _before_fork(self) -> None:
-        self._core.lock.acquire()
-
-    def _after_fork_in_parent(self) -> None:
-        self._core.lock.release()
-
-    def _after_fork_in_child(self) -> None:
-        self._loop.after_fork_in_child(self)

@@ -41,7 +41,7 @@ class Inline:
         if run is None:
             return False
         self._core.execute(run, self._session)
-        return True
+        return run.timer.counted
 
     def close(self) -> None:
         pass
@@ -108,7 +108,7 @@ class Pool:
 
     def _run_one(self) -> bool:
         core = self._core
-        now = core.now()
+        now = core.look()
         with core.lock:
             run = core.start_next(self._session, now, get_ident())
             if run is None:
@@ -172,11 +172,10 @@ class OneByOne:
         dropped = False
         try:
             dropped = bool(future.cancelled())
-            if not dropped:
-                self._report(run, future.exception())
+            self._tell(run, None if dropped else future.exception())
         except BaseException as failure:  # a future of another make may answer with anything
             dropped = False
-            self._report(run, failure)
+            self._tell(run, failure)
         finally:
             self._core.leave(entered)
             try:
@@ -184,10 +183,9 @@ class OneByOne:
             except BaseException as failure:  # the clock's
                 self._session.fail(failure)
 
-    def _report(self, run: Run, error: BaseException | None) -> None:
+    def _tell(self, run: Run, error: BaseException | None) -> None:
         if error is not None:
-            run.failed = True
-            self._core.report(error, run.timer)
+            self._core.fail(run, error)
 
     def _revive(self, run: Run, taken: Taken) -> None:
         """The executor refused the run: it never started."""

@@ -215,12 +215,16 @@ class Loop:
             if session.stopping:
                 if self._close(session, hand_off):
                     return
-            elif not hand_off.pass_on(core.now()):
-                self._wait(session)
+            else:
+                now = core.look()
+                core.run_alarms(session, now)
+                if not hand_off.pass_on(now):
+                    self._wait(session)
 
     def _wait(self, session: Session) -> None:
         """Sleep until the next deadline, if it has not come yet, or until woken."""
         core = self._core
+        core.settle()
         now = core.now()
         with core.lock:
             head = core.table.head()
