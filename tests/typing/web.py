@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from pysched.django import start_in_background
 from pysched.fastapi import scheduler_lifespan
 
 if TYPE_CHECKING:
@@ -42,3 +43,7 @@ def applications(scheduler: Scheduler) -> list[App]:
 async def state(scheduler: Scheduler, app: App) -> dict[str, Any]:
     async with scheduler_lifespan(scheduler, stateful)(app) as state:
         return state
+
+
+def project(scheduler: Scheduler) -> bool:
+    return start_in_background(scheduler) or start_in_background(scheduler, register_atexit=False)
