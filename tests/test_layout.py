@@ -48,6 +48,7 @@ LAYERS = (
     {"worker"},
     {"scheduler"},
     {"__init__"},
+    {"django", "fastapi"},
 )
 RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer} | {"testing": 3}
 NEVER_IMPORTED = {"testing"}
