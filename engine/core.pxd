@@ -87,6 +87,7 @@ cdef enum JobFlags:
     OWED = 8         # its only slot came while its runs were busy; it runs when one of them ends
     LEFT = 16        # in the list of those that have left
     DISABLED = 32    # paused by itself, not only with all jobs
+    SPENT = 64       # `ticks_left` has run out: there is no further slot, on another grid neither
 
 cdef struct Waiting:                 # a run of a job in the ready ring
     int64_t slot                     # on the job's clock

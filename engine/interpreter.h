@@ -3,6 +3,7 @@
 #define PYSCHED_INTERPRETER_H
 
 #include <Python.h>
+#include <stdint.h>
 
 /* The current exception as an object with its traceback, owned by the caller; none is set afterwards. */
 static inline PyObject *pysched_take_exception(void) {
@@ -52,6 +53,32 @@ static inline int pysched_optional_attribute(PyObject *object, PyObject *name, P
 static inline int pysched_is_awaitable(PyObject *object) {
     PyAsyncMethods *methods = Py_TYPE(object)->tp_as_async;
     return methods != NULL && methods->am_await != NULL;
+}
+
+/* Whether it is a plain function or method without parameters, which gives no coroutine or generator of one. One that
+   takes anything may have the signature of another (functools.wraps). */
+static inline int pysched_is_simple(PyObject *callback) {
+    int own = 0;
+    PyCodeObject *code;
+    if (PyMethod_Check(callback)) {
+        callback = PyMethod_GET_FUNCTION(callback);
+        own = 1;
+    }
+    if (!PyFunction_Check(callback)) return 0;
+    code = (PyCodeObject *)PyFunction_GET_CODE(callback);
+    return code->co_argcount == own && code->co_kwonlyargcount == 0
+        && !(code->co_flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR | CO_VARARGS | CO_VARKEYWORDS));
+}
+
+static inline PyObject *pysched_id_of(PyObject *prefix, uint64_t reference) {
+    char digits[17];
+    char *first = digits + 16;
+    *first = '\0';
+    do {
+        *--first = "0123456789abcdef"[reference & 15];
+        reference >>= 4;
+    } while (reference);
+    return PyUnicode_FromFormat("%U%s", prefix, first);
 }
 
 #endif

@@ -5,6 +5,7 @@ are declared here with `PyObject *` throughout.
 """
 
 from cpython.object cimport PyObject
+from libc.stdint cimport uint64_t
 
 cdef extern from "interpreter.h":
     PyObject *take_exception "pysched_take_exception"() noexcept
@@ -14,6 +15,8 @@ cdef extern from "interpreter.h":
 
     int optional_attribute "pysched_optional_attribute"(PyObject *object, PyObject *name, PyObject **value) except -1
 
+    bint is_simple "pysched_is_simple"(PyObject *callback) noexcept
+    object id_of "pysched_id_of"(object prefix, uint64_t reference)
     bint is_awaitable "pysched_is_awaitable"(PyObject *object) noexcept
 
     unsigned long this_thread "PyThread_get_thread_ident"() noexcept nogil

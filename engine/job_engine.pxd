@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from .calendar cimport Calendar
-from .core cimport Run, Slot
+from .core cimport Entry, Job, Run, Slot
 from .dispatcher cimport Dispatcher
 from .handle cimport TimerHandle
 from .jobs cimport Outcome
@@ -21,6 +21,12 @@ cdef class JobEngine(Dispatcher):
     cdef set schedules               # those that jobs have, or had until lately
     cdef size_t sweep_at             # when there are so many, those that no job has are let go
 
+    cdef readonly str prefix
+
+    cdef uint64_t place(
+        self, const Entry *entry, int64_t period, Schedule *schedule, int64_t slot, int flags, uint32_t instances,
+        const Job *more,
+    ) except 0
     cdef int keep(self, CalendarSchedule schedule) except -1
     cdef TimerHandle single(self, int64_t delay, object callback, int flags)
     cdef Slot *find(self, uint64_t reference) noexcept

@@ -29,6 +29,7 @@ from .core cimport (
     PAUSED,
     PENDING,
     READY,
+    SPENT,
     STARTED,
     WALL,
     Core,
@@ -55,7 +56,7 @@ from .drains cimport drains_summon, drains_wanted
 from .executors cimport accept_executor
 from .handle cimport TimerHandle, new_handle
 from .heap cimport SLOT_BITS, SLOT_MASK
-from .interpreter cimport call, is_awaitable, take_exception, this_thread
+from .interpreter cimport call, id_of, is_awaitable, is_simple, take_exception, this_thread
 from .invariants cimport core_check
 from .jobs cimport (
     FAILED,
@@ -75,8 +76,8 @@ from .jobs cimport (
     job_settle,
 )
 from .platform cimport NEVER, lock, monotonic_ns, unlock, wall_ns
-from .schedule cimport floor_seconds
-from .slab cimport slab_reserve, slab_take
+from .schedule cimport Schedule, floor_seconds
+from .slab cimport slab_reserve, slab_room, slab_take
 from .timers cimport core_add, core_detach, core_next_tie, core_place, core_reserve, core_wants_wake, raise_shortage
 from .waiters cimport core_notify
 
@@ -126,11 +127,15 @@ cdef class CalendarSchedule:
 
 
 cdef class JobEngine(Dispatcher):
-    """Runs jobs for `owner` on `executor`, which is what `Engine` takes; `clock` and `name` are those of an `Engine`."""
+    """Runs jobs for `owner` on `executor`, which is what `Engine` takes, as are `clock` and `name`.
 
-    def __init__(self, owner, executor, clock, name):
+    `prefix`: what ids by default begin with.
+    """
+
+    def __init__(self, owner, executor, clock, name, str prefix not None):
         accept_executor(self, executor)
         self.set_up(name, clock)
+        self.prefix = prefix
         self.owner = owner
         self.schedules = set()
         self.sweep_at = SWEEP
@@ -153,14 +158,8 @@ cdef class JobEngine(Dispatcher):
         """
         cdef Core *core = self.c
         cdef Entry entry
-        cdef Job *job
-        cdef Slot *record
-        cdef Waiting *queue = NULL
-        cdef uint32_t index
-        cdef uint64_t reference
+        cdef Job more
         cdef int64_t now = now_of(self)
-        cdef int failure
-        cdef bint wake
         entry_call(&entry, callback, args)
         entry.key = NULL
         entry.period = 0
@@ -170,13 +169,42 @@ cdef class JobEngine(Dispatcher):
             self.keep(schedule)
         if wall:
             self.read_wall()
+        if immediate:
+            pass
+        elif wall:
+            entry.when = slot - self.c.wall_offset if slot != NEVER else NEVER
+        if jitter and not immediate:
+            lock(&core.mutex)
+            entry.when = saturating_add(entry.when, job_draw(core, jitter))
+            unlock(&core.mutex)
+        more.until = until
+        more.jitter = jitter
+        more.ticks_left = max_runs
+        return self.place(
+            &entry, period, NULL if schedule is None else &schedule.data, slot,
+            (WALL if wall else 0) | (IMMEDIATE if immediate else 0), instances, &more,
+        )
+
+    cdef uint64_t place(
+        self, const Entry *entry, int64_t period, Schedule *schedule, int64_t slot, int flags, uint32_t instances,
+        const Job *more,
+    ) except 0:
+        """Adds a job and returns its reference; `more` has what is not common, or is NULL."""
+        cdef Core *core = self.c
+        cdef Waiting *queue = NULL
+        cdef Slot *record
+        cdef Job *job
+        cdef uint32_t index
+        cdef uint64_t reference
+        cdef int failure
+        cdef bint wake
         if instances > 1:
             queue = <Waiting *>calloc(instances, sizeof(Waiting))
             if queue == NULL:
                 raise MemoryError
         lock(&core.mutex)
         core.instances += instances - 1
-        failure = slab_reserve(&core.jobs, 1)
+        failure = 0 if slab_room(&core.jobs) and core.jobs.chunk_count else slab_reserve(&core.jobs, 1)
         if not failure:
             failure = core_reserve(core, 1, 0)
         if failure:
@@ -184,36 +212,51 @@ cdef class JobEngine(Dispatcher):
             unlock(&core.mutex)
             free(queue)
             raise_shortage(failure)
-        if wall and not immediate:
-            entry.when = slot - core.wall_offset if slot != NEVER else NEVER
-        if jitter and not immediate:
-            entry.when = saturating_add(entry.when, job_draw(core, jitter))
-        index = core_place(core, &entry, 0)
+        index = core_place(core, entry, 0)
         record = slot_at(core, index)
         record.record = slab_take(&core.jobs)
         job = job_at(core, record.record)
         memset(job, 0, sizeof(Job))
+        job.until = NEVER
+        if more != NULL:
+            job.until = more.until
+            job.jitter = more.jitter
+            job.ticks_left = more.ticks_left
         core.job_order += 1
         job.order = core.job_order
         job.period = period
-        if schedule is not None:
-            job.schedule = &schedule.data
-            schedule.data.jobs += 1
+        job.schedule = schedule
+        if schedule != NULL:
+            schedule.jobs += 1
         job.slot = slot
-        job.until = until
-        job.jitter = jitter
-        job.ticks_left = max_runs
         job.busy_until = -NEVER
         job.queue = queue
         job.instances = instances
-        job.flags = (WALL if wall else 0) | (IMMEDIATE if immediate else 0)
-        core.wall_jobs += wall
+        job.flags = flags
+        core.wall_jobs += flags & WALL != 0
         reference = <uint64_t>record.generation << SLOT_BITS | index
         wake = core_wants_wake(core, entry.when)
         unlock(&core.mutex)
         if wake:
             self.wake()
         return reference
+
+    def add_plain(self, object callback, int64_t period):
+        """Adds a job that is all default, if `callback` is a plain function or method without parameters.
+
+        Returns its id, the prefix and its reference in hexadecimal digits; None for any other callback.
+        """
+        cdef Entry entry
+        cdef uint64_t reference
+        if not is_simple(<PyObject *>callback):
+            return None
+        entry_call(&entry, callback, ())
+        entry.key = NULL
+        entry.period = 0
+        entry.flags = JOB
+        entry.when = saturating_add(now_of(self), period)
+        reference = self.place(&entry, period, NULL, entry.when, 0, 1, NULL)
+        return id_of(self.prefix, reference)
 
     cdef int keep(self, CalendarSchedule schedule) except -1:
         """Keeps the schedule for the jobs that will have it; lets go of those that no job has any more."""
@@ -347,6 +390,8 @@ cdef class JobEngine(Dispatcher):
                 schedule.data.jobs += 1
             core.wall_jobs += wall
             core.wall_jobs -= job.flags & WALL != 0
+            if job.until != NEVER:       # it is on the clock of the grid
+                job.until += (core.wall_offset if wall else 0) - (core.wall_offset if job.flags & WALL else 0)
             job.flags &= ~(WALL | OWED | IMMEDIATE)
             job.flags |= WALL if wall else 0
             job.period = period
@@ -355,7 +400,7 @@ cdef class JobEngine(Dispatcher):
             if record.state == PENDING:
                 job_leave_heap(core, index)
                 job_arm(core, index)
-            elif record.state == ENDED:
+            elif record.state == ENDED and not job.flags & SPENT:
                 job_arm(core, index)
             wake = record.state == PENDING and core_wants_wake(core, record.when)
         unlock(&core.mutex)

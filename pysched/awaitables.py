@@ -11,7 +11,7 @@ def is_awaitable(value: object) -> bool:
 
 
 def refuse(awaitable: object) -> TypeError:
-    """Close `awaitable`, so that no warning says it was never awaited, and return the error that says it was refused."""
+    """Close `awaitable`, so that no warning says it was never awaited; return the error that says it was refused."""
     close = getattr(awaitable, "close", None) or getattr(awaitable, "cancel", None)
     if close is not None:
         close()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Wanted", "check_callback", "is_simple", "name_of", "wanted_of"]
+__all__ = ["PLAIN", "Wanted", "check_callback", "is_simple", "name_of", "qualified_name_of", "wanted_of"]
 
 # Functions that are async; and those that take anything, whose signature may be another's (`functools.wraps`).
 _NOT_SIMPLE = (
@@ -29,7 +29,7 @@ class Wanted(NamedTuple):
     ctx: bool
 
 
-NOTHING = Wanted(cancel=False, ctx=False)
+PLAIN = Wanted(cancel=False, ctx=False)
 
 
 def is_simple(callback: object) -> bool:
@@ -50,10 +50,10 @@ def check_callback(callback: object) -> None:
     """Raise TypeError unless it can be called and gives no coroutine, through `partial` and ``__call__`` too."""
     if not callable(callback):
         raise TypeError(f"callback must be callable, got {type(callback).__name__}")
-    inner = callback
+    inner: object = callback
     while isinstance(inner, partial):
         inner = inner.func
-    for each in (inner, getattr(type(inner), "__call__", None)):
+    for each in (inner, inspect.getattr_static(type(inner), "__call__", None)):
         if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
             raise TypeError(f"callback must be a plain function, {name_of(callback)} is async: nothing would await it")
 
@@ -66,7 +66,7 @@ def wanted_of(callback: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappi
     try:
         signature = inspect.signature(callback)
     except (TypeError, ValueError):  # a builtin that tells nothing of itself
-        return NOTHING
+        return PLAIN
     try:
         bound = signature.bind_partial(*args, **kwargs).arguments
     except TypeError as error:
@@ -94,3 +94,11 @@ def name_of(callback: object) -> str:
         callback = callback.func
     name = getattr(callback, "__name__", None)
     return name if isinstance(name, str) else type(callback).__name__
+
+
+def qualified_name_of(callback: object) -> str:
+    """``__qualname__`` where there is one, else the name: the same in every process."""
+    while isinstance(callback, partial):
+        callback = callback.func
+    name = getattr(callback, "__qualname__", None)
+    return name if isinstance(name, str) else name_of(callback)

@@ -64,7 +64,7 @@ class JobOptions:
     def __init__(
         self,
         *,
-        id: str | None = None,  # noqa: A002
+        id: str | None = None,
         name: str | None = None,
         schedule: str | None = None,
         tags: frozenset[str] = frozenset(),
@@ -85,6 +85,21 @@ class JobOptions:
         self.timeout = timeout
         self.jitter = jitter  # ns
         self.on_error = on_error
+
+    def is_default(self, has_zone: bool) -> bool:
+        """Whether nothing in it needs to be kept; a schedule of the calendar knows its zone itself."""
+        return (
+            self.id is None
+            and self.name is None
+            and self.schedule is None
+            and not self.tags
+            and (self.zone is None or has_zone)
+            and self.max_retries == 0
+            and self.retry_backoff == 0.5
+            and self.timeout is None
+            and self.on_error is None
+            and not self.jitter
+        )
 
 
 DEFAULTS = JobOptions()

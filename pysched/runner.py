@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 from pysched.awaitables import is_awaitable, refuse
-from pysched.callbacks import Wanted
 from pysched.clock import DrivingClock
 from pysched.errors import JobCancelled
 from pysched.token import CancelToken
@@ -23,6 +22,7 @@ from pysched.token import CancelToken
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pysched.callbacks import Wanted
     from pysched.clock import Clock
     from pysched.job import JobInfo, JobOptions
 
@@ -79,7 +79,7 @@ def introduce(scheduler: Any) -> None:
 
 
 def at(wall_ns: int, zone: tzinfo) -> datetime:
-    """A moment of the wall clock as an aware datetime, cut to the microsecond; the last one there is, if it is later."""
+    """A moment of the wall clock, aware, cut to the microsecond; the last that a datetime can be, if it is later."""
     try:
         return (_EPOCH + timedelta(microseconds=wall_ns // 1000)).astimezone(zone)
     except OverflowError:
@@ -206,7 +206,6 @@ class ManagedRun:
 
     def attempt(self) -> None:
         """Call the callback once; on a worker."""
-        job, runner = self.job, self.job.runner
         self.calling = True
         self.retry = None
         if self.over:  # its time ran out just now
@@ -298,13 +297,15 @@ class ManagedRun:
         if self.calling:
             # Taken now, as a one-shot leaves with this.
             info = runner.look(self.ticket.reference)
-            runner.abandoned[self] = info and replace(
-                info,
-                running=info.running - 1,
-                error_count=info.error_count + 1,
-                timeout_count=info.timeout_count + 1,
-                last_error=text,
-            )
+            if info is not None:
+                info = replace(
+                    info,
+                    running=info.running - 1,
+                    error_count=info.error_count + 1,
+                    timeout_count=info.timeout_count + 1,
+                    last_error=text,
+                )
+            runner.abandoned[self] = info
         runner.failed(self.ticket.reference, text)
         runner.open.pop(self, None)
         self.ticket.finish(True, True)

@@ -7,34 +7,46 @@ all: its id is its reference in the engine, written out.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta, timezone as fixed_zone, tzinfo
-from functools import partial
+from datetime import timezone as fixed_zone
 from threading import RLock
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from pysched import engine as chosen_engine
 from pysched import lifecycle
-from pysched.callbacks import Wanted, check_callback, is_simple, name_of, wanted_of
+from pysched.callbacks import PLAIN, check_callback, is_simple, name_of, qualified_name_of, wanted_of
 from pysched.clock import NEVER
 from pysched.commands import ScheduledCommand
 from pysched.engine import CommandScheduler
 from pysched.job import DEFAULTS, JobInfo, JobOptions
+from pysched.options import (
+    ONCE,
+    REPEATED,
+    SCHEDULED,
+    check_count,
+    check_handler,
+    check_options,
+    given,
+    shows,
+    wall_ns_of,
+)
 from pysched.reports import call_handler, log_error, logger
 from pysched.runner import JobRun, ManagedJob, Runner, at, introduce, text_of
 from pysched.schedule import duration_text, parse_cron, parse_duration
 from pysched.token import CancelToken
+from pysched.trigger import After, At, Cron, Every, Trigger
 from pysched.zones import parse_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping
     from concurrent.futures import Executor
+    from datetime import datetime, timedelta, tzinfo
     from types import TracebackType
 
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
     from pysched.clock import Clock
     from pysched.engine import CalendarSchedule
+    from pysched.options import Duration, OnceOptions, RepeatedOptions, ScheduledOptions
     from pysched.stats import EngineStats
 
 __all__ = ["CommandScheduler", "ScheduledCommand", "Scheduler"]
@@ -42,13 +54,9 @@ __all__ = ["CommandScheduler", "ScheduledCommand", "Scheduler"]
 F = TypeVar("F", bound="Callable[..., object]")
 
 NS = 1_000_000_000
+_ZERO, _ONE = 0, 1  # compared by identity: what only equals them, False and True, is looked at more closely
 _SERIALS = itertools.count(1)
-_EPOCH = at(0, parse_zone("UTC"))
-_MICROSECOND = timedelta(microseconds=1)
-_MOST_INSTANCES = 1 << 20
 _FEW_CALENDARS = 64
-_PLAIN = Wanted(cancel=False, ctx=False)
-_NONE, _ZERO, _ONE = (), 0, 1  # compared by identity: what only equals them is looked at more closely
 
 
 class Scheduler:
@@ -95,13 +103,15 @@ class Scheduler:
             raise ValueError(f"max_workers must be from 1 to {1 << 20}, got {workers}")
         if isinstance(executor, int):
             raise TypeError(f"executor must be an Executor, got {type(executor).__name__}")
-        _check_handler(on_error)
+        check_handler(on_error)
         self._zone = parse_zone(timezone)
         self._workers = workers if executor is None else None
         self._on_error = on_error
-        self._engine = self._backend.JobEngine(self, workers if executor is None else executor, clock, name)
+        self._engine = self._backend.JobEngine(
+            self, workers if executor is None else executor, clock, name, f"{next(_SERIALS):x}-"
+        )
         self._runner = Runner(self._engine, clock, self._report, self._set_error, self._try_info)
-        self._prefix = f"{next(_SERIALS):x}-"
+        self._prefix = self._engine.prefix
         self._naming = RLock()  # held while a job gets an id of the user's
         self._ids: dict[str, int] = {}  # of jobs that have an id of their own, by it: their references
         self._lookalikes = False  # whether users have taken ids that look like default ones
@@ -116,318 +126,331 @@ class Scheduler:
 
     @property
     def name(self) -> str:
-        return self._engine.name
+        """The name in logs and of threads."""
+        name: str = self._engine.name
+        return name
 
     # -- registering --
 
+    @overload
     def every(
         self,
-        interval: str | float | timedelta,
+        interval: Duration,
+        callback: Callable[..., object],
+        max_retries: int = ...,
+        retry_backoff: Duration = ...,
+        timeout: Duration | None = ...,
+        max_instances: int = ...,
+        **options: Unpack[RepeatedOptions],
+    ) -> str: ...
+    @overload
+    def every(
+        self,
+        interval: Duration,
+        callback: None = None,
+        max_retries: int = ...,
+        retry_backoff: Duration = ...,
+        timeout: Duration | None = ...,
+        max_instances: int = ...,
+        **options: Unpack[RepeatedOptions],
+    ) -> Callable[[F], F]: ...
+    @shows(REPEATED)
+    def every(
+        self,
+        interval: Duration,
         callback: Callable[..., object] | None = None,
         max_retries: int = 0,
-        retry_backoff: float = 0.5,
-        timeout: float | str | timedelta | None = None,
+        retry_backoff: Duration = 0.5,
+        timeout: Duration | None = None,
         max_instances: int = 1,
-        *,
-        id: str | None = None,
-        name: str | None = None,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        start_at: datetime | None = None,
-        until: datetime | None = None,
-        max_runs: int | None = None,
-        jitter: float | str | timedelta | None = None,
-        immediate: bool = False,
-        replace: bool = False,
-        on_error: Callable[[BaseException, JobRun], object] | None = None,
+        **options: Any,
     ) -> Any:
         """Run `callback` on a fixed grid: now + k x `interval`, started or not.
 
         `interval`: "250ms", "10s", "1h30m", "1d", seconds, or a `timedelta`; at most 10**9 s. Returns the job's id;
-        without a callback a decorator, which registers the function and returns it unchanged. A job's other options
-        are the same for `cron`, `after` and `at`, where they make sense; see `docs` and README for the table.
-        O(log n).
+        without a callback a decorator, which registers the function and returns it unchanged. The other options are
+        those of `RepeatedOptions`. O(log n).
 
         Raises:
             ValueError: an argument is out of range, or the id is taken and not `replace`.
             TypeError: an argument is of a wrong type, or a parameter of the callback cannot be filled.
         """
         period = parse_duration(interval, "interval")
-        if callback is None:
-            return self._decorator(
-                self.every, interval, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
-                max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags, start_at=start_at,
-                until=until, max_runs=max_runs, jitter=jitter, immediate=immediate, replace=replace, on_error=on_error,
-            )
-        engine = self._engine
         if (
-            max_retries is _ZERO and max_instances is _ONE and timeout is None and id is None and name is None
-            and kwargs is None and start_at is None and until is None and max_runs is None and jitter is None
-            and on_error is None and args is _NONE and tags is _NONE and not immediate and retry_backoff == 0.5
-            and is_simple(callback) and not self._closed
-        ):  # nothing is kept of it here
-            return self._new_id(engine.add(callback, (), period, None, engine.time_ns() + period, False))
+            not options
+            and callback is not None
+            and max_retries is _ZERO
+            and timeout is None
+            and max_instances is _ONE
+            and retry_backoff == 0.5
+            and not self._closed
+        ):
+            job_id = self._engine.add_plain(callback, period)
+            if job_id is not None:  # nothing is kept of it here
+                return self._new_id(self._of_default_id(job_id)) if self._lookalikes else job_id
         return self._register(
-            callback, period=period, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
-            max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags, start_at=start_at,
-            until=until, max_runs=max_runs, jitter=jitter, immediate=immediate, replace=replace, on_error=on_error,
+            Every(period),
+            callback,
+            {
+                "max_retries": max_retries,
+                "retry_backoff": retry_backoff,
+                "timeout": timeout,
+                "max_instances": max_instances,
+                **given(options, REPEATED, "every"),
+            },
         )
 
+    @overload
+    def cron(
+        self,
+        expression: str,
+        callback: Callable[..., object],
+        max_retries: int = ...,
+        retry_backoff: Duration = ...,
+        timeout: Duration | None = ...,
+        max_instances: int = ...,
+        **options: Unpack[ScheduledOptions],
+    ) -> str: ...
+    @overload
+    def cron(
+        self,
+        expression: str,
+        callback: None = None,
+        max_retries: int = ...,
+        retry_backoff: Duration = ...,
+        timeout: Duration | None = ...,
+        max_instances: int = ...,
+        **options: Unpack[ScheduledOptions],
+    ) -> Callable[[F], F]: ...
+    @shows(SCHEDULED)
     def cron(
         self,
         expression: str,
         callback: Callable[..., object] | None = None,
         max_retries: int = 0,
-        retry_backoff: float = 0.5,
-        timeout: float | str | timedelta | None = None,
+        retry_backoff: Duration = 0.5,
+        timeout: Duration | None = None,
         max_instances: int = 1,
-        *,
-        timezone: str | tzinfo | None = None,
-        seconds: bool = False,
-        hashed: bool = False,
-        id: str | None = None,
-        name: str | None = None,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        start_at: datetime | None = None,
-        until: datetime | None = None,
-        max_runs: int | None = None,
-        jitter: float | str | timedelta | None = None,
-        immediate: bool = False,
-        replace: bool = False,
-        on_error: Callable[[BaseException, JobRun], object] | None = None,
+        **options: Any,
     ) -> Any:
         """Run `callback` whenever the wall clock matches `expression`, in the grammar of Debian's cron.
 
-        `seconds`: six fields, the first for seconds. `timezone`: default that of the scheduler. `hashed`: `H` stands
-        for a value hashed on the job's id, or without one on the callback's qualified name. The rest as for `every`.
+        The other options are those of `ScheduledOptions`; returns and raises what `every` does.
         """
-        zone = self._zone if timezone is None else parse_zone(timezone)
-        if hashed and callback is None:
-            text = "decorated"
-        elif hashed:
-            text = id if id is not None else f"{getattr(callback, '__module__', '')}.{name_of(callback)}"
-        schedule = self._schedule_of(expression, seconds, text if hashed else None, zone)
-        if callback is None:
-            return self._decorator(
-                self.cron, expression, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
-                max_instances=max_instances, timezone=timezone, seconds=seconds, hashed=hashed, id=id, name=name,
-                args=args, kwargs=kwargs, tags=tags, start_at=start_at, until=until, max_runs=max_runs, jitter=jitter,
-                immediate=immediate, replace=replace, on_error=on_error,
-            )
+        all_options = given(options, SCHEDULED, "cron")
+        zone = self._zone if all_options["timezone"] is None else parse_zone(all_options["timezone"])
+
+        def trigger_of(function: object) -> Trigger:
+            hashed = None
+            if all_options["hashed"]:
+                hashed = all_options["id"] or f"{getattr(function, '__module__', '')}.{qualified_name_of(function)}"
+            return Cron(self._schedule_of(expression, all_options["seconds"], hashed, zone), zone)
+
         return self._register(
-            callback, schedule=schedule, zone=zone, max_retries=max_retries, retry_backoff=retry_backoff,
-            timeout=timeout, max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags,
-            start_at=start_at, until=until, max_runs=max_runs, jitter=jitter, immediate=immediate, replace=replace,
-            on_error=on_error,
+            trigger_of,
+            callback,
+            {
+                "max_retries": max_retries,
+                "retry_backoff": retry_backoff,
+                "timeout": timeout,
+                "max_instances": max_instances,
+                **all_options,
+            },
         )
 
+    @overload
     def after(
         self,
-        delay: str | float | timedelta,
+        delay: Duration,
+        callback: Callable[..., object],
+        max_retries: int = ...,
+        retry_backoff: Duration = ...,
+        timeout: Duration | None = ...,
+        max_instances: int = ...,
+        **options: Unpack[OnceOptions],
+    ) -> str: ...
+    @overload
+    def after(
+        self,
+        delay: Duration,
+        callback: None = None,
+        max_retries: int = ...,
+        retry_backoff: Duration = ...,
+        timeout: Duration | None = ...,
+        max_instances: int = ...,
+        **options: Unpack[OnceOptions],
+    ) -> Callable[[F], F]: ...
+    @shows(ONCE)
+    def after(
+        self,
+        delay: Duration,
         callback: Callable[..., object] | None = None,
         max_retries: int = 0,
-        retry_backoff: float = 0.5,
-        timeout: float | str | timedelta | None = None,
+        retry_backoff: Duration = 0.5,
+        timeout: Duration | None = None,
         max_instances: int = 1,
-        *,
-        id: str | None = None,
-        name: str | None = None,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        replace: bool = False,
-        on_error: Callable[[BaseException, JobRun], object] | None = None,
+        **options: Any,
     ) -> Any:
-        """Run `callback` once, `delay` (what `every` takes, or 0) from now. The job leaves when its run has ended."""
-        wait = parse_duration(delay, "delay", zero=True)
-        if callback is None:
-            return self._decorator(
-                self.after, delay, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
-                max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags, replace=replace,
-                on_error=on_error,
-            )
+        """Run `callback` once, `delay` (what `every` takes, or 0) from now. The job leaves when its run has ended.
+
+        The other options are those of `OnceOptions`; returns and raises what `every` does.
+        """
         return self._register(
-            callback, wait=wait, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
-            max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags, replace=replace,
-            on_error=on_error,
+            After(parse_duration(delay, "delay", zero=True)),
+            callback,
+            {
+                "max_retries": max_retries,
+                "retry_backoff": retry_backoff,
+                "timeout": timeout,
+                "max_instances": max_instances,
+                **given(options, ONCE, "after"),
+            },
         )
 
+    @overload
+    def at(
+        self,
+        when: datetime,
+        callback: Callable[..., object],
+        max_retries: int = ...,
+        retry_backoff: Duration = ...,
+        timeout: Duration | None = ...,
+        max_instances: int = ...,
+        **options: Unpack[OnceOptions],
+    ) -> str: ...
+    @overload
+    def at(
+        self,
+        when: datetime,
+        callback: None = None,
+        max_retries: int = ...,
+        retry_backoff: Duration = ...,
+        timeout: Duration | None = ...,
+        max_instances: int = ...,
+        **options: Unpack[OnceOptions],
+    ) -> Callable[[F], F]: ...
+    @shows(ONCE)
     def at(
         self,
         when: datetime,
         callback: Callable[..., object] | None = None,
         max_retries: int = 0,
-        retry_backoff: float = 0.5,
-        timeout: float | str | timedelta | None = None,
+        retry_backoff: Duration = 0.5,
+        timeout: Duration | None = None,
         max_instances: int = 1,
-        *,
-        id: str | None = None,
-        name: str | None = None,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        replace: bool = False,
-        on_error: Callable[[BaseException, JobRun], object] | None = None,
+        **options: Any,
     ) -> Any:
-        """Run `callback` once, at `when`, an aware datetime; one in the past runs at once."""
-        when_ns = _wall_ns_of(when, "when")
-        if callback is None:
-            return self._decorator(
-                self.at, when, max_retries=max_retries, retry_backoff=retry_backoff, timeout=timeout,
-                max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags, replace=replace,
-                on_error=on_error,
-            )
+        """Run `callback` once, at `when`, an aware datetime; one in the past runs at once.
+
+        The other options are those of `OnceOptions`; returns and raises what `every` does.
+        """
         return self._register(
-            callback, when=when, when_ns=when_ns, max_retries=max_retries, retry_backoff=retry_backoff,
-            timeout=timeout, max_instances=max_instances, id=id, name=name, args=args, kwargs=kwargs, tags=tags,
-            replace=replace, on_error=on_error,
+            At(when, wall_ns_of(when, "when")),
+            callback,
+            {
+                "max_retries": max_retries,
+                "retry_backoff": retry_backoff,
+                "timeout": timeout,
+                "max_instances": max_instances,
+                **given(options, ONCE, "at"),
+            },
         )
 
-    def _decorator(self, register: Callable[..., str], what: object, **options: Any) -> Callable[[F], F]:
-        checked = self._check_options(**options)
-        for name in ("args", "kwargs", "tags"):  # as they are now; an iterator gives its items only once
-            options[name] = checked[name]
+    def _register(
+        self,
+        trigger_of: Trigger | Callable[[object], Trigger],  # or by the callback: `H` may be hashed on its name
+        callback: Callable[..., object] | None,
+        given_options: dict[str, Any],
+    ) -> Any:
+        """Check everything, then add the job; without a callback return the decorator that does the latter."""
+        trigger = trigger_of if isinstance(trigger_of, Trigger) else trigger_of(callback)
+        options = check_options(given_options)
+        jitter = options.get("jitter") or 0
+        if trigger.period and jitter >= trigger.period:
+            raise ValueError(f"jitter must be less than the interval, got {given_options['jitter']!r}")
+        self._slots(trigger, options)
+        if callback is None:
+            # As they are now; an iterator gives its items only once.
+            now = {name: options[name] for name in ("args", "kwargs", "tags")}
+            return self._decorator(trigger_of, {**given_options, **now})
+        check_callback(callback)
+        args, kwargs = options["args"], options["kwargs"]
+        wanted = PLAIN if is_simple(callback) and not args and not kwargs else wanted_of(callback, args, kwargs)
+        called: Callable[..., object] = callback
+        record: JobOptions | None = JobOptions(
+            id=options["id"],
+            name=options["name"],
+            schedule=trigger.text,
+            tags=options["tags"],
+            zone=trigger.zone,
+            max_retries=options["max_retries"],
+            retry_backoff=options["retry_backoff"],
+            timeout=options["timeout"],
+            on_error=options["on_error"],
+            jitter=jitter,
+        )
+        managed = bool(
+            options["max_retries"]
+            or options["timeout"] is not None
+            or wanted.cancel
+            or wanted.ctx
+            or kwargs
+            or options["on_error"] is not None  # which is called for a run whose job has been removed, too
+        )
+        if managed:
+            assert record is not None
+            called = ManagedJob(
+                self._runner, callback, args, kwargs, wanted, record, trigger.zone or self._zone, self._id_of
+            )
+            args = ()
+        elif record is not None and record.is_default(trigger.schedule is not None):
+            record = None
+        if self._closed and not self._warned:
+            self._warned = True
+            logger().warning("%s was shut down: jobs that are registered now never run", self.name)
 
+        def add() -> int:
+            slot, until = self._slots(trigger, options)
+            reference: int = self._engine.add(
+                called,
+                args,
+                trigger.period,
+                trigger.schedule,
+                slot,
+                trigger.wall,
+                managed,
+                options["max_instances"],
+                until,
+                jitter,
+                options.get("max_runs") or 0,
+                options.get("immediate", False),
+            )
+            return reference
+
+        return self._add(options["id"], record, options["replace"], add)
+
+    def _decorator(
+        self, trigger_of: Trigger | Callable[[object], Trigger], options: dict[str, Any]
+    ) -> Callable[[F], F]:
         def decorate(function: F) -> F:
-            register(what, function, **options)
+            if not callable(function):
+                raise TypeError(f"callback must be callable, got {type(function).__name__}")
+            self._register(trigger_of, function, options)
             return function
 
         return decorate
 
-    def _check_options(self, **options: Any) -> dict[str, Any]:
-        """What of the options can be checked without a callback, in the form in which it is used."""
-        checked = dict(options)
-        _check_count(options["max_retries"], "max_retries", least=0)
-        _check_count(options["max_instances"], "max_instances", least=1, most=_MOST_INSTANCES)
-        checked["retry_backoff"] = parse_duration(options["retry_backoff"], "retry_backoff", zero=True) / NS
-        timeout = options["timeout"]
-        checked["timeout"] = None if timeout is None else parse_duration(timeout, "timeout") / NS
-        if options.get("max_runs") is not None:
-            _check_count(options["max_runs"], "max_runs", least=1)
-        job_id = options["id"]
-        if job_id is not None:
-            if not isinstance(job_id, str):
-                raise TypeError(f"id must be a str, got {type(job_id).__name__}")
-            if not job_id:
-                raise ValueError("id must not be empty")
-            checked["id"] = str.__str__(job_id)
-        if options["name"] is not None and not isinstance(options["name"], str):
-            raise TypeError(f"name must be a str, got {type(options['name']).__name__}")
-        tags = _items(options["tags"], "tags")
-        for tag in tags:
-            if not isinstance(tag, str):
-                raise TypeError(f"tags must be an iterable of str, got a {type(tag).__name__} in it")
-        checked["tags"] = frozenset(tags)
-        checked["args"] = _items(options["args"], "args")
-        kwargs = options["kwargs"]
-        if kwargs is not None and not isinstance(kwargs, Mapping):
-            raise TypeError(f"kwargs must be a mapping, got {type(kwargs).__name__}")
-        checked["kwargs"] = dict(kwargs) if kwargs is not None else {}
-        for key in checked["kwargs"]:
-            if not isinstance(key, str):
-                raise TypeError(f"kwargs must have names for keys, got {key!r}")
-        for name in ("start_at", "until"):
-            if options.get(name) is not None:
-                checked[name] = _wall_ns_of(options[name], name)
-        if options.get("jitter") is not None:
-            checked["jitter"] = parse_duration(options["jitter"], "jitter", zero=True)
-        _check_handler(options["on_error"])
-        return checked
-
-    def _register(
-        self,
-        callback: Callable[..., object],
-        *,
-        period: int = 0,
-        schedule: CalendarSchedule | None = None,
-        zone: tzinfo | None = None,
-        wait: int | None = None,
-        when: datetime | None = None,
-        when_ns: int = 0,
-        **given: Any,
-    ) -> str:
-        options = self._check_options(**given)
-        check_callback(callback)
-        args, kwargs = options["args"], options["kwargs"]
-        wanted = _PLAIN if is_simple(callback) and not args and not kwargs else wanted_of(callback, args, kwargs)
-        slot, wall, until = self._first_slot(period, schedule, wait, when_ns, options)
-        jitter = options.get("jitter") or 0
-        if period and jitter >= period:
-            raise ValueError(f"jitter must be less than the interval, got {given['jitter']!r}")
-        if wait is not None:
-            text = f"after {duration_text(wait)}"
-        elif when is not None:
-            text = f"at {when.isoformat()}"
-            zone = when.tzinfo
-        else:
-            text = None
-        job_id: str | None = options["id"]
-        record: JobOptions | None = None
-        managed = bool(
-            options["max_retries"] or options["timeout"] is not None or wanted.cancel or wanted.ctx or kwargs
-            or options["on_error"] is not None  # which is called for a run whose job has been removed too
-        )
-        if (
-            managed or job_id is not None or options["name"] is not None or options["tags"] or text is not None
-            or jitter or options["retry_backoff"] != 0.5
-        ):
-            record = JobOptions(
-                id=job_id, name=options["name"], schedule=text, tags=options["tags"], zone=zone, jitter=jitter,
-                max_retries=options["max_retries"], retry_backoff=options["retry_backoff"],
-                timeout=options["timeout"], on_error=options["on_error"],
-            )
-        called: Callable[..., object] = callback
-        if managed:
-            assert record is not None
-            called = ManagedJob(
-                self._runner, callback, args, kwargs, wanted, record, zone or self._zone, self._id_of
-            )
-            args = ()
-        if self._closed and not self._warned:
-            self._warned = True
-            logger().warning("%s was shut down: jobs that are registered now never run", self.name)
-        return self._add(
-            job_id, record, given["replace"],
-            partial(
-                self._engine.add, called, args, period, schedule, slot, wall, managed, options["max_instances"],
-                until, jitter, options.get("max_runs") or 0, bool(options.get("immediate")),
-            ),
-        )
-
-    def _first_slot(
-        self, period: int, schedule: CalendarSchedule | None, wait: int | None, when_ns: int, options: dict[str, Any]
-    ) -> tuple[int, bool, int]:
-        """The job's first slot and its end, on its clock, and whether that is the wall clock."""
-        engine = self._engine
-        now, wall_now = engine.time_ns(), engine.wall_ns()
-        start_at, until = options.get("start_at"), options.get("until")
-        if period:
-            slot = now + period
-            if start_at is not None:
-                slot = now + (start_at - wall_now)
-                if slot < now:
-                    slot += -((slot - now) // period) * period
-            wall = False
-        elif schedule is not None:
-            after = wall_now if start_at is None else min(max(wall_now, start_at - 1), NEVER)
-            found = schedule.next(after)
-            if found is None:
-                raise ValueError("expression never comes again before the year 2262")
-            slot, wall = found, True
-        elif wait is not None:
-            slot, wall = now + wait, False
-        else:
-            slot, wall = max(when_ns, -NEVER), True
+    def _slots(self, trigger: Trigger, options: Mapping[str, Any]) -> tuple[int, int]:
+        """The job's first slot and its end, on its clock."""
+        now, wall_now = self._engine.time_ns(), self._engine.wall_ns()
+        slot = min(trigger.first_slot(now, wall_now, options.get("start_at")), NEVER)
+        until = options.get("until")
         if until is None:
-            end = NEVER
-        else:
-            end = until if wall else now + (until - wall_now)
-            if slot >= end:
-                raise ValueError("until must be after the job's first slot: the job would never run")
-        return min(slot, NEVER), wall, min(end, NEVER)
+            return slot, NEVER
+        end = until if trigger.wall else now + (until - wall_now)
+        if slot >= end:
+            raise ValueError("until must be after the job's first slot: it would never run")
+        return slot, min(end, NEVER)
 
     def _add(self, job_id: str | None, record: JobOptions | None, replace: bool, add: Callable[[], int]) -> str:
         old = 0
@@ -553,7 +576,7 @@ class Scheduler:
         return prevented
 
     def _remove(self, reference: int) -> bool | None:
-        prevented = self._engine.remove(reference)
+        prevented: bool | None = self._engine.remove(reference)
         self._runner.drop_retries(reference)
         if prevented is not None:
             self._job_left(reference)
@@ -585,7 +608,7 @@ class Scheduler:
         reference = self._reference_of(id)
         if not self._engine.running:
             raise RuntimeError(f"{self.name} is not running")
-        started = self._engine.run_job(reference)
+        started: bool | None = self._engine.run_job(reference)
         if started is None:
             raise KeyError(id)
         return started
@@ -614,36 +637,37 @@ class Scheduler:
         if start_at is not None and every is None and cron is None:
             raise ValueError("start_at goes with every and cron only")
         zone = self._zone if timezone is None else parse_zone(timezone)
-        schedule = None if cron is None else self._schedule_of(cron, False, None, zone)
-        period = 0 if every is None else parse_duration(every, "every")
-        wait = None if after is None else parse_duration(after, "after", zero=True)
-        when_ns = 0 if at is None else _wall_ns_of(at, "at")
+        trigger: Trigger
+        if every is not None:
+            trigger = Every(parse_duration(every, "every"))
+        elif cron is not None:
+            trigger = Cron(self._schedule_of(cron, False, None, zone), zone)
+        elif after is not None:
+            trigger = After(parse_duration(after, "after", zero=True))
+        else:
+            assert at is not None
+            trigger = At(at, wall_ns_of(at, "at"))
         snapshot = self._engine.snapshot(reference)
         if snapshot is None:
             raise KeyError(id)
         record = self._options.get(reference)
-        if period and record is not None and record.jitter >= period:
+        if trigger.period and record is not None and record.jitter >= trigger.period:
             raise ValueError(f"every must be longer than the job's jitter, got {every!r}")
-        options = {
-            "start_at": None if start_at is None else _wall_ns_of(start_at, "start_at"),
+        limits = {
+            "start_at": None if start_at is None else wall_ns_of(start_at, "start_at"),
             "until": None if snapshot[UNTIL] == NEVER else snapshot[UNTIL],
         }
-        slot, wall, _ = self._first_slot(period, schedule, wait, when_ns, options)
-        if not self._engine.reschedule(reference, period, schedule, slot, wall):
+        slot, _ = self._slots(trigger, limits)
+        if not self._engine.reschedule(reference, trigger.period, trigger.schedule, slot, trigger.wall):
             raise KeyError(id)
-        text = None
-        if wait is not None:
-            text = f"after {duration_text(wait)}"
-        elif at is not None:
-            text, zone = f"at {at.isoformat()}", at.tzinfo or zone
-        if record is None and text is not None:
+        if record is None and trigger.text is not None:
             record = self._options[reference] = JobOptions()
         if record is not None:
-            record.schedule = text
-            record.zone = zone if cron is not None or at is not None else None
+            record.schedule = trigger.text
+            record.zone = trigger.zone
         if type(snapshot[CALLBACK]) is ManagedJob:
-            snapshot[CALLBACK].zone = zone
-        if self._engine.snapshot(reference) is None:
+            snapshot[CALLBACK].zone = trigger.zone or self._zone
+        if self._engine.snapshot(reference) is None:  # it has left meanwhile
             self._job_left(reference)
 
     def pause(self) -> None:
@@ -659,7 +683,8 @@ class Scheduler:
     @property
     def running(self) -> bool:
         """Whether it is started and not shut down."""
-        return self._engine.running
+        running: bool = self._engine.running
+        return running
 
     def start_background(self) -> None:
         """Start on a thread of its own and return. RuntimeError if it runs; after `shutdown` a warning, no more."""
@@ -668,6 +693,8 @@ class Scheduler:
         if self._engine.running:
             raise RuntimeError(f"{self.name} is running already")
         self._engine.start()
+        if self._closed:  # just now, by another thread
+            self._engine.stop(0.0)
 
     def run(self) -> None:
         """Run until `shutdown()`; Ctrl-C ends it at once, as a KeyboardInterrupt, after tokens were fired."""
@@ -699,9 +726,9 @@ class Scheduler:
         self._engine.stop(limit if wait else 0.0)
         self._runner.cancel_all()
         left = {snapshot[0]: self._info(snapshot) for snapshot in self._engine.snapshots() if snapshot[RUNNING]}
-        for run, info in list(self._runner.abandoned.items()):
+        for run, then in list(self._runner.abandoned.items()):
             reference = run.ticket.reference
-            if reference not in left and (info := self._try_info(reference) or info) is not None:
+            if reference not in left and (info := self._try_info(reference) or then) is not None:
                 left[reference] = info
         return list(left.values())
 
@@ -744,7 +771,7 @@ class Scheduler:
 
     def next_runs(self, id: str, n: int) -> list[datetime]:
         """The job's next `n` slots, aware, in its zone; none while it is paused. KeyError for an unknown id."""
-        _check_count(n, "n", least=0, most=10**6)
+        check_count(n, "n", least=0, most=10**6)
         snapshot = self._engine.snapshot(self._reference_of(id))
         if snapshot is None:
             raise KeyError(id)
@@ -764,7 +791,8 @@ class Scheduler:
 
     def stats(self) -> EngineStats:
         """Counters of runs, and the lateness of their starts; `pending` counts jobs. See `EngineStats`."""
-        return self._engine.stats()._replace(pending=len(self._engine), abandoned=len(self._runner.abandoned))
+        counted: EngineStats = self._engine.stats()
+        return counted._replace(pending=len(self._engine), abandoned=len(self._runner.abandoned))
 
     def is_healthy(self) -> bool:
         """Whether it runs, and calls that were given up after their time-out do not occupy all its workers."""
@@ -811,8 +839,27 @@ class Scheduler:
 
     def _dict(self, snapshot: tuple[Any, ...]) -> dict[str, Any]:
         (
-            reference, _, callback, next_ns, enabled, period, schedule, failing, started, succeeded, failed, timed_out,
-            coalesced, paused, last_start, last_end, running, instances, _, _, _,
+            reference,
+            _,
+            callback,
+            next_ns,
+            enabled,
+            period,
+            schedule,
+            failing,
+            started,
+            succeeded,
+            failed,
+            timed_out,
+            coalesced,
+            paused,
+            last_start,
+            last_end,
+            running,
+            instances,
+            _,
+            _,
+            _,
         ) = snapshot
         options = self._options.get(reference, DEFAULTS)
         if options.schedule is not None:
@@ -860,7 +907,9 @@ class Scheduler:
             return known
         fields = parse_cron(expression, seconds=seconds, hashed=hashed)
         backend = self._backend
-        found = backend.CalendarSchedule(backend.Calendar(fields, backend.Zone(zone)), (f"cron {fields.expression}", zone))
+        found = backend.CalendarSchedule(
+            backend.Calendar(fields, backend.Zone(zone)), (f"cron {fields.expression}", zone)
+        )
         if len(self._schedules) >= self._sweep_at:
             for other, schedule in list(self._schedules.items()):
                 if not schedule.jobs:
@@ -873,30 +922,3 @@ class Scheduler:
 CALLBACK, NEXT, ENABLED, PERIOD, SCHEDULE = 2, 3, 4, 5, 6
 LAST_START, LAST_END, RUNNING = 14, 15, 16
 SLOT, UNTIL, TICKS_LEFT = 18, 19, 20
-
-
-def _check_count(value: object, name: str, *, least: int, most: int | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an int, got {type(value).__name__}")
-    if value < least or (most is not None and value > most):
-        raise ValueError(f"{name} must be at least {least}{'' if most is None else f' and at most {most}'}, got {value}")
-
-
-def _items(value: object, name: str) -> tuple[Any, ...]:
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
-        raise TypeError(f"{name} must be an iterable, not of text, got {type(value).__name__}")
-    return tuple(value)
-
-
-def _check_handler(on_error: object) -> None:
-    if on_error is not None and not callable(on_error):
-        raise TypeError(f"on_error must be callable, got {type(on_error).__name__}")
-
-
-def _wall_ns_of(moment: object, name: str) -> int:
-    """Unix nanoseconds of an aware datetime."""
-    if not isinstance(moment, datetime):
-        raise TypeError(f"{name} must be an aware datetime, got {type(moment).__name__}")
-    if moment.utcoffset() is None:
-        raise ValueError(f"{name} must be aware, got a datetime without a time zone: {moment.isoformat()}")
-    return (moment - _EPOCH) // _MICROSECOND * 1000
