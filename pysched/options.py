@@ -116,7 +116,7 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
     checked["timeout"] = None if timeout is None else parse_duration(timeout, "timeout") / NS
     if options.get("max_runs") is not None:
         check_count(options["max_runs"], "max_runs", least=1)
-    _check_id(options["id"])
+    checked["id"] = _id(options["id"])
     if options["name"] is not None and not isinstance(options["name"], str):
         raise TypeError(f"name must be a str, got {type(options['name']).__name__}")
     checked["tags"] = _tags(options["tags"])
@@ -134,12 +134,14 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
-def _check_id(job_id: object) -> None:
-    if job_id is not None:
-        if not isinstance(job_id, str):
-            raise TypeError(f"id must be a str, got {type(job_id).__name__}")
-        if not job_id:
-            raise ValueError("id must not be empty")
+def _id(job_id: object) -> str | None:
+    if job_id is None:
+        return None
+    if not isinstance(job_id, str):
+        raise TypeError(f"id must be a str, got {type(job_id).__name__}")
+    if not job_id:
+        raise ValueError("id must not be empty")
+    return str.__str__(job_id)  # plain text also of a subclass
 
 
 def _tags(tags: object) -> frozenset[str]:

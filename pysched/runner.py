@@ -196,7 +196,7 @@ class ManagedRun:
     def __init__(self, job: ManagedJob, ticket: Ticket) -> None:
         self.job = job
         self.ticket = ticket
-        self.job_id = job.options.id or job.identify(ticket.reference)
+        self.job_id = job.identify(ticket.reference) if job.options.id is None else job.options.id
         self.token = CancelToken(job.runner.clock)
         self.attempts = 0
         self.calling = False
