@@ -402,6 +402,8 @@ cdef class JobEngine(Dispatcher):
                 job_arm(core, index)
             elif record.state == ENDED and not job.flags & SPENT:
                 job_arm(core, index)
+            elif record.state == PAUSED and not job.flags & DISABLED:
+                job_arm(core, index)     # a single slot that waited for the end of the pause of all
             wake = record.state == PENDING and core_wants_wake(core, record.when)
         unlock(&core.mutex)
         self.look_again(wake)

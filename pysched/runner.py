@@ -142,9 +142,10 @@ class Runner:
             run.cancel()
 
     def drop_retries(self, reference: int) -> None:
-        """End the ticks of a removed job that wait for a retry."""
+        """End the ticks of a removed job that wait for a retry; one whose attempt goes on will have no other."""
         for run in list(self.open):
             if run.ticket.reference == reference:
+                run.last = True
                 run.drop_retry(JobCancelled("the job was removed before the retry"))
 
     def forget_threads(self) -> None:
@@ -191,7 +192,19 @@ class ManagedJob:
 class ManagedRun:
     """A tick, over all its attempts."""
 
-    __slots__ = ("__weakref__", "alarm", "attempts", "calling", "job", "job_id", "over", "retry", "ticket", "token")
+    __slots__ = (
+        "__weakref__",
+        "alarm",
+        "attempts",
+        "calling",
+        "job",
+        "job_id",
+        "last",
+        "over",
+        "retry",
+        "ticket",
+        "token",
+    )
 
     def __init__(self, job: ManagedJob, ticket: Ticket) -> None:
         self.job = job
@@ -201,6 +214,7 @@ class ManagedRun:
         self.attempts = 0
         self.calling = False
         self.over = False
+        self.last = False  # whether there is no retry any more, as the job was removed
         self.alarm: Timer | None = None
         self.retry: Timer | None = None
 
@@ -256,7 +270,7 @@ class ManagedRun:
         cancelled = isinstance(error, JobCancelled)
         if not cancelled:
             runner.report(error, run, job.options)
-        if self.attempts > job.options.max_retries or cancelled or self.token.cancelled or runner.closing:
+        if self.attempts > job.options.max_retries or cancelled or self.last or self.token.cancelled or runner.closing:
             self.end(error)
             return False
         try:
@@ -267,7 +281,7 @@ class ManagedRun:
             runner.report(failure, run, job.options)
             self.end(error)
             return False
-        if runner.closing or self.over:  # a shutdown or a time-out came between
+        if runner.closing or self.over or self.last:  # that came between
             self.drop_retry(error)
         return True
 
