@@ -88,6 +88,7 @@ cdef enum JobFlags:
     LEFT = 16        # in the list of those that have left
     DISABLED = 32    # paused by itself, not only with all jobs
     SINGLE = 64      # it has one slot only
+    SPENT = 128      # `ticks_left` has run out: there is no further slot, on another grid neither
 
 cdef struct Waiting:                 # a run of a job in the ready ring
     int64_t slot                     # on the job's clock

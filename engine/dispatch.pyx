@@ -461,16 +461,22 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
     inside = is_finalizing() or runs_here(core, &own)
     if core.phase == STARTED:
         core_set_phase(core, STOPPING if core.looping else STOPPED)
+        if not core.looping:
+            core_put_back(core)          # else the loop does it when it leaves
     core.sleeping = False
     idle = core.running == own
     unlock(&core.mutex)
     self.wake()
     if self.driven:
         self.clock.detach(self)
+    if core.ended:
+        self.reap()
     if inside:
         return idle
     if not core_wait_for(self.c, lambda: has_ended(self), timeout) or core.phase != STOPPED:
         return False
+    if core.ended:                       # by what was dropped
+        self.reap()
     if thread is not None and thread is not threading.current_thread():
         # Its last lines: no thread of ours is seen after a stop.
         thread.join(None if deadline is None else min(max(deadline - monotonic(), 0), TIMEOUT_MAX))

@@ -28,6 +28,7 @@ from .core cimport (
     PAUSED,
     PENDING,
     SINGLE,
+    SPENT,
     STARTED,
     WALL,
     Core,
@@ -396,6 +397,8 @@ cdef class JobEngine(Dispatcher):
             if schedule is not None:
                 job.schedule = &schedule.data
                 schedule.data.jobs += 1
+            if job.until != NEVER:       # it is on the clock of the grid
+                job.until += (core.wall_offset if wall else 0) - (core.wall_offset if job.flags & WALL else 0)
             job.flags &= ~(WALL | OWED | IMMEDIATE | SINGLE)
             job.flags |= (WALL if wall else 0) | (0 if period or schedule is not None else SINGLE)
             job.period = period
@@ -404,8 +407,10 @@ cdef class JobEngine(Dispatcher):
             if record.state == PENDING:
                 job_leave_heap(core, index)
                 job_arm(core, index)
-            elif record.state == ENDED:
+            elif record.state == ENDED and not job.flags & SPENT:
                 job_arm(core, index)
+            elif record.state == PAUSED and not job.flags & DISABLED:
+                job_arm(core, index)     # a single slot that waited for the end of the pause of all
             wake = record.state == PENDING and core_wants_wake(core, record.when)
         unlock(&core.mutex)
         self.look_again(wake)
@@ -542,7 +547,8 @@ cdef class JobEngine(Dispatcher):
         if self.c.native_clock:
             self.c.wall_offset = wall_ns() - monotonic_ns()
         else:
-            self.c.wall_offset = <int64_t>self.clock.wall_ns() - self.clock_ns()
+            # In Python's integers: the clock of a test may be beyond the year 2262.
+            self.c.wall_offset = self.clock.wall_ns() - <object>self.clock_ns()
         return 0
 
     # -- life --

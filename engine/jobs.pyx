@@ -14,6 +14,7 @@ from .core cimport (
     PAUSED,
     PENDING,
     SINGLE,
+    SPENT,
     WALL,
     ZOMBIE,
     Core,
@@ -210,6 +211,7 @@ cdef bint job_tick(Core *core, uint32_t index, int64_t now) noexcept nogil:
     if runs and job.ticks_left:
         job.ticks_left -= 1
         if job.ticks_left == 0:
+            job.flags |= SPENT
             job.slot = NEVER
     if job.slot == NEVER or job.flags & OWED:
         pop_root(core, slot, ENDED)

@@ -122,7 +122,6 @@ class Registry(ABC):
         return self._register(
             Every(period),
             callback,
-            "every",
             {
                 "max_retries": max_retries,
                 "retry_backoff": retry_backoff,
@@ -176,13 +175,16 @@ class Registry(ABC):
                 return job_id
         all_options = given(options, SCHEDULED, "cron")
         zone = self._zone if all_options["timezone"] is None else parse_zone(all_options["timezone"])
-        hashed = None
-        if all_options["hashed"]:
-            hashed = all_options["id"] or f"{getattr(callback, '__module__', '')}.{qualified_name_of(callback)}"
+
+        def trigger_of(function: object) -> Trigger:
+            hashed = None
+            if all_options["hashed"]:
+                hashed = all_options["id"] or f"{getattr(function, '__module__', '')}.{qualified_name_of(function)}"
+            return Cron(self._schedule_of(expression, all_options["seconds"], hashed, zone), zone)
+
         return self._register(
-            Cron(self._schedule_of(expression, all_options["seconds"], hashed, zone), zone),
+            trigger_of,
             callback,
-            "cron",
             {
                 "max_retries": max_retries,
                 "retry_backoff": retry_backoff,
@@ -237,7 +239,6 @@ class Registry(ABC):
         return self._register(
             After(wait),
             callback,
-            "after",
             {
                 "max_retries": max_retries,
                 "retry_backoff": retry_backoff,
@@ -287,7 +288,6 @@ class Registry(ABC):
         return self._register(
             At(when, wall_ns_of(when, "when")),
             callback,
-            "at",
             {
                 "max_retries": max_retries,
                 "retry_backoff": retry_backoff,
@@ -309,16 +309,22 @@ class Registry(ABC):
         return job_id
 
     def _register(
-        self, trigger: Trigger, callback: Callable[..., object] | None, method: str, given_options: dict[str, Any]
+        self,
+        trigger_of: Trigger | Callable[[object], Trigger],  # or by the callback: `H` may be hashed on its name
+        callback: Callable[..., object] | None,
+        given_options: dict[str, Any],
     ) -> Any:
         """Check everything, then add the job; without a callback return the decorator that does the latter."""
+        trigger = trigger_of if isinstance(trigger_of, Trigger) else trigger_of(callback)
         options = check_options(given_options)
         jitter = options.get("jitter") or 0
         if trigger.period and jitter >= trigger.period:
             raise ValueError(f"jitter must be less than the interval, got {given_options['jitter']!r}")
         self._slots(trigger, options)
         if callback is None:
-            return self._decorator(trigger, method, given_options, options)
+            # As they are now; an iterator gives its items only once.
+            now = {name: options[name] for name in ("args", "kwargs", "tags")}
+            return self._decorator(trigger_of, {**given_options, **now})
         check_callback(callback)
         args, kwargs = options["args"], options["kwargs"]
         wanted = PLAIN if is_simple(callback) and not args and not kwargs else wanted_of(callback, args, kwargs)
@@ -376,15 +382,12 @@ class Registry(ABC):
         return self._add(options["id"], record, options["replace"], add)
 
     def _decorator(
-        self, trigger: Trigger, method: str, options: dict[str, Any], checked: dict[str, Any]
+        self, trigger_of: Trigger | Callable[[object], Trigger], options: dict[str, Any]
     ) -> Callable[[F], F]:
-        for name in ("args", "kwargs", "tags"):  # as they are now; an iterator gives its items only once
-            options[name] = checked[name]
-
         def decorate(function: F) -> F:
             if not callable(function):
                 raise TypeError(f"callback must be callable, got {type(function).__name__}")
-            self._register(trigger, function, method, options)
+            self._register(trigger_of, function, options)
             return function
 
         return decorate
