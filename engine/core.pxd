@@ -32,7 +32,7 @@ cdef enum SlotState:
     READY            # in the ready ring and no longer in the heap
     RUNNING          # a command in progress, which may come again, or a one-shot that an executor is being given
     HELD             # a due command whose key is running
-    ZOMBIE           # cancelled while in the ready ring, which still holds its index
+    ZOMBIE           # cancelled while in the ready ring, which still holds its index, once
     PAUSED           # a job that was paused
     ENDED            # a job to which no further slot comes; it leaves when its last run has ended
 
@@ -63,7 +63,7 @@ cdef struct Slot:                    # 56 bytes: with its node of 16, what a pen
     int64_t when                     # due; of a periodic timer that is queued or running: its next slot
     uint64_t tie                     # that of its node in the heap; any other node of this slot is stale
     uint32_t generation              # counts the timers that had this slot; never 0 in a live one
-    uint32_t record                  # accounting of a periodic timer or a job, or 0; of a zombie: its entries in the ring
+    uint32_t record                  # accounting of a periodic timer or a job, or 0
     uint32_t key                     # entry of the cancellation table, or 0; free slots are linked through it
     uint8_t state
     uint8_t layout
@@ -114,7 +114,6 @@ cdef struct Job:                     # definition and accounting of a job of a `
     Waiting only                     # then it is this one
     uint32_t queue_head
     uint32_t waiting                 # runs in the ready ring
-    uint32_t stale                   # entries of the ready ring before those, of runs that were dropped
     uint32_t active                  # runs started and not ended, those that wait for a retry included
     uint32_t instances               # the greatest number of both together
     uint8_t flags

@@ -31,7 +31,7 @@ from .heap cimport heap_pop, heap_push, heap_replace_root
 from .platform cimport NEVER
 from .schedule cimport schedule_latest, schedule_next
 from .starts cimport begin_run, ring_append, share_references
-from .timers cimport core_bound_stale, core_drop_stale, core_next_tie
+from .timers cimport core_bound_stale, core_drop_stale, core_leave_ring, core_next_tie
 
 cdef enum:
     COUNTED = 10_000                 # slots of a calendar in one gap that are counted one by one
@@ -233,15 +233,11 @@ cdef inline void take_waiting(Job *job) noexcept nogil:
         job.queue_head = (job.queue_head + 1) % job.instances
 
 
-cdef bint job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept:
-    """Starts the run whose entry was taken from the ready ring; False if it was dropped meanwhile.  Needs the GIL."""
+cdef void job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept:
+    """Starts the run whose entry was taken from the ready ring.  Needs the GIL."""
     cdef Slot *slot = slot_at(core, index)
     cdef Job *job = job_at(core, slot.record)
     cdef Waiting *waiting = first_waiting(job)
-    if job.stale:
-        job.stale -= 1
-        core.zombies -= 1
-        return False
     run.slot = index
     run.periodic = True
     run.scheduled = waiting.slot + core.wall_offset - offset_of(core, job)
@@ -252,7 +248,6 @@ cdef bint job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept:
     job.started += 1
     run.number = job.started
     job.last_start = now + core.wall_offset
-    return True
 
 
 cdef void job_refuse(Core *core, Run *run) noexcept nogil:
@@ -331,11 +326,11 @@ cdef void job_resume(Core *core, uint32_t index, int64_t now) noexcept nogil:
 
 
 cdef void job_drop_queued(Core *core, uint32_t index) noexcept nogil:
-    """Drops the runs that wait: their entries of the ready ring are skipped when they surface."""
+    """Drops the runs that wait; O(entries of the ready ring) if there are any."""
     cdef Job *job = job_at(core, slot_at(core, index).record)
-    core.zombies += job.waiting
-    job.stale += job.waiting
-    job.waiting = 0
+    if job.waiting:
+        core_leave_ring(core, index)
+        job.waiting = 0
 
 
 cdef void job_put_back(Core *core, uint32_t index) noexcept nogil:
@@ -343,10 +338,6 @@ cdef void job_put_back(Core *core, uint32_t index) noexcept nogil:
     cdef Slot *slot = slot_at(core, index)
     cdef Job *job = job_at(core, slot.record)
     cdef int64_t dropped = first_waiting(job).slot
-    if job.stale:
-        job.stale -= 1
-        core.zombies -= 1
-        return
     take_waiting(job)
     core.dropped += 1
     if is_single(job) and slot.state == ENDED:
@@ -367,6 +358,5 @@ cdef void job_abandon(Core *core, uint32_t index) noexcept nogil:
 
 
 cdef int64_t job_next_due(Core *core, const Slot *slot) noexcept nogil:
-    """When the first of the runs that wait was due; NEVER if all entries of the ring are of dropped ones."""
-    cdef Job *job = job_at(core, slot.record)
-    return first_waiting(job).due if job.waiting else NEVER
+    """When the first of the runs that wait was due."""
+    return first_waiting(job_at(core, slot.record)).due

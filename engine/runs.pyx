@@ -251,8 +251,8 @@ cdef bint core_take_ready(Core *core, int64_t now, bint keep, Run *run) noexcept
         if slot.state == ZOMBIE:
             core_free_zombie(core, index)
         elif slot.flags & JOB:
-            if job_start(core, index, run, now):
-                return True
+            job_start(core, index, run, now)
+            return True
         elif slot.record:
             record = record_at(core, slot.record)
             record.waiting = 0
@@ -408,11 +408,11 @@ cdef int64_t core_next_due(Core *core) noexcept nogil:
     for i in range(core.ring_count):
         index = core.ring[(core.ring_head + i) & core.ring_mask]
         slot = slot_at(core, index)
-        if slot.flags & JOB and slot.state != ZOMBIE:
-            if job_next_due(core, slot) != NEVER:
-                return job_next_due(core, slot)
-        elif slot.state != ZOMBIE:
-            return record_at(core, slot.record).waiting_when if slot.record else slot.when
+        if slot.state == ZOMBIE:
+            continue
+        if slot.flags & JOB:
+            return job_next_due(core, slot)
+        return record_at(core, slot.record).waiting_when if slot.record else slot.when
     core_prune(core)
     return core.heap.nodes[0].when if core.heap.size else NEVER
 
