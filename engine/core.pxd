@@ -88,10 +88,12 @@ cdef enum JobFlags:
     LEFT = 16        # in the list of those that have left
     DISABLED = 32    # paused by itself, not only with all jobs
     SINGLE = 64      # it has one slot only
+    SPENT = 128      # the last of its `ticks_left` has come
 
 cdef struct Waiting:                 # a run of a job in the ready ring
     int64_t slot                     # on the job's clock
     int64_t due                      # monotonic, jitter included
+    bint ticks                       # counts for `ticks_left`
 
 cdef struct Job:                     # definition and accounting of a job of a `Scheduler`
     int64_t period                   # 0: by its schedule; of a single slot: the delay that it was given, or 0
@@ -141,6 +143,7 @@ cdef struct Run:                     # a callback taken from the core, from its 
     int64_t late                     # how much later than `due` and `Core.start_ns` it started
     int64_t scheduled                # of a job: the slot, ns on the wall clock
     uint64_t number                  # of a job: how many of its runs have started
+    bint ticks                       # of a job: counts for its `ticks_left`
     uint32_t slot
     uint32_t generation
     uint32_t key                     # of a command: the entry that is marked as running

@@ -63,17 +63,14 @@ from .jobs cimport (
     SUCCEEDED,
     TIMED_OUT,
     Outcome,
-    job_arm,
     job_draw,
-    job_drop_queued,
     job_end_run,
     job_give_back,
     job_has_room,
-    job_leave_heap,
     job_pause,
     job_queue,
+    job_regrid,
     job_resume,
-    job_settle,
 )
 from .platform cimport NEVER, lock, monotonic_ns, unlock, wall_ns
 from .schedule cimport Schedule, floor_seconds, schedule_next
@@ -372,7 +369,10 @@ cdef class JobEngine(Dispatcher):
             job = job_at(core, slot.record)
             room = job_has_room(job)
             if room:
-                job_queue(core, <uint32_t>(reference & SLOT_MASK), now + core.wall_offset if job.flags & WALL else now, now)
+                job_queue(
+                    core, <uint32_t>(reference & SLOT_MASK), now + core.wall_offset if job.flags & WALL else now, now,
+                    False,
+                )
                 drains_summon(core)
                 wake = drains_wanted(core) != 0 and core_wants_wake(core, -NEVER)
         unlock(&core.mutex)
@@ -383,34 +383,16 @@ cdef class JobEngine(Dispatcher):
         """Gives the job a new grid; counters, pause and runs in progress stay, runs that wait are dropped."""
         cdef Core *core = self.c
         cdef Slot *record
-        cdef Job *job
-        cdef uint32_t index = <uint32_t>(reference & SLOT_MASK)
         cdef bint wake = False
+        self.read_wall()
         if schedule is not None and schedule not in self.schedules:
             self.keep(schedule)
-        self.read_wall()
         lock(&core.mutex)
         record = self.find(reference)
         if record != NULL:
-            job = job_at(core, record.record)
-            if job.schedule != NULL:
-                job.schedule.jobs -= 1
-            job.schedule = NULL
-            if schedule is not None:
-                job.schedule = &schedule.data
-                schedule.data.jobs += 1
-            core.wall_jobs += wall
-            core.wall_jobs -= job.flags & WALL != 0
-            job.flags &= ~(WALL | OWED | IMMEDIATE | SINGLE)
-            job.flags |= (WALL if wall else 0) | (0 if period or schedule is not None else SINGLE)
-            job.period = period
-            job.slot = slot
-            job_drop_queued(core, index)
-            if record.state == PENDING:
-                job_leave_heap(core, index)
-                job_arm(core, index)
-            elif record.state == ENDED:
-                job_arm(core, index)
+            job_regrid(
+                core, <uint32_t>(reference & SLOT_MASK), period, NULL if schedule is None else &schedule.data, slot, wall
+            )
             wake = record.state == PENDING and core_wants_wake(core, record.when)
         unlock(&core.mutex)
         self.look_again(wake)
@@ -437,13 +419,14 @@ cdef class JobEngine(Dispatcher):
         cdef Core *core = self.c
         cdef uint32_t index
         cdef Slot *slot
+        cdef int64_t now = now_of(self)
         self.read_wall()
         lock(&core.mutex)
         core.all_paused = False
         for index in range(1, core.slots.top):
             slot = slot_at(core, index)
             if slot.state == PAUSED and not job_at(core, slot.record).flags & DISABLED:
-                job_arm(core, index)
+                job_resume(core, index, now)
         unlock(&core.mutex)
         self.wake()
 
