@@ -20,7 +20,16 @@ from .core cimport (
     saturating_add,
     time_left,
 )
-from .dispatcher cimport now_of, raise_failure, run_alarms, run_inline, runner_enter, runner_leave, runner_new, runs_here
+from .dispatcher cimport (
+    now_of,
+    raise_failure,
+    run_alarms,
+    run_inline,
+    runner_enter,
+    runner_leave,
+    runner_new,
+    runs_here,
+)
 from .drains cimport core_set_phase, drains_summon, drains_wanted
 from .executors cimport hand_over, open_pool
 from .lateness cimport histogram_summary
@@ -214,6 +223,8 @@ cdef int abort(Dispatcher self, object pool, uint32_t epoch) except -1:
         leave_loop(core)
     unlock(&core.mutex)
     close_pool(self, pool)
+    if core.ended:
+        self.reap()
     core_notify(core)
     return 0
 
@@ -244,6 +255,8 @@ cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) 
         core_release(core)
     # Here the phase is STOPPED, and another thread may have started the engine anew already.
     close_pool(self, pool)
+    if core.ended:
+        self.reap()
     core_notify(core)
     return 0
 
@@ -452,6 +465,8 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
     inside = is_finalizing() or runs_here(core, &own)
     if core.phase == STARTED:
         core_set_phase(core, STOPPING if core.looping else STOPPED)
+        if not core.looping:
+            core_put_back(core)          # else the loop does it when it leaves
     core.sleeping = False
     idle = core.running == own
     unlock(&core.mutex)

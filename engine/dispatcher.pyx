@@ -13,7 +13,20 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from .core cimport ALARM, ARGUMENT_TUPLE, JOB, NO_REPEAT, STARTED, STOPPED, STOPPING, Core, References, Run, Runner, drop
+from .core cimport (
+    ALARM,
+    ARGUMENT_TUPLE,
+    JOB,
+    NO_REPEAT,
+    STARTED,
+    STOPPED,
+    STOPPING,
+    Core,
+    References,
+    Run,
+    Runner,
+    drop,
+)
 from .drains cimport core_set_phase, drain_park, drains_summon
 from .heap cimport SLOT_BITS
 from .interpreter cimport call, call_tuple, take_exception, this_thread
