@@ -151,6 +151,7 @@ cdef struct Run:                     # a callback taken from the core, from its 
     uint8_t flags
     bint periodic
     bint failed
+    bint dropped                     # by an executor that had taken it
 
 cdef struct Runner:                  # a thread inside a loop, a drain or ManualClock.advance
     unsigned long thread

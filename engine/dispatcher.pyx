@@ -18,6 +18,7 @@ from .core cimport (
     ARGUMENT_TUPLE,
     JOB,
     NO_REPEAT,
+    ONE_ARGUMENT,
     STARTED,
     STOPPED,
     STOPPING,
@@ -35,6 +36,8 @@ from .platform cimport NEVER, lock, unlock, waker_wake
 from .runs cimport core_alarm_due, core_collect_due, core_finish, core_next_due, core_take_due, core_take_ready
 from .timers cimport core_forget_orphans, core_prune, core_wants_wake
 from .waiters cimport WakeEvent, core_notify
+
+from types import MethodType
 
 from pysched import lifecycle
 from pysched.clock import DrivingClock, SystemClock
@@ -136,6 +139,23 @@ cdef class Dispatcher:
     cdef object report(self, Run *run, object error):
         """Tells of what a callback raised; returns what the telling raised, which is logged, or None."""
 
+    cdef tuple call_of(self, Run *run):
+        """`(callable, *arguments)`, for an executor."""
+        callback = <object>run.references.callback
+        if run.references.receiver != NULL:
+            callback = MethodType(callback, <object>run.references.receiver)
+        if run.layout == ARGUMENT_TUPLE:
+            return (callback, *<tuple>run.references.arguments)
+        if run.layout == ONE_ARGUMENT:
+            return (callback, <object>run.references.arguments)
+        return (callback,)
+
+    cdef int fail_run(self, Run *run, object error, tuple called) except -1:
+        """What an executor was given by `call_of` has failed."""
+        run.failed = True
+        self.report(run, error)
+        return 0
+
     cdef bint perform(self, Run *run, bint interruptible) noexcept:
         """Calls the callback and releases what it returned or reports what it raised.
 
@@ -236,6 +256,15 @@ cdef void runner_enter(Core *core, Runner *runner) noexcept nogil:
     core.runners = runner
 
 
+cdef void runner_set(Runner *runner, const Run *run) noexcept nogil:
+    """Says which run the thread is inside of, if it is one of a job."""
+    runner.job = 0
+    if run.flags & JOB:
+        runner.job = <uint64_t>run.generation << SLOT_BITS | run.slot
+        runner.number = run.number
+        runner.scheduled = run.scheduled
+
+
 cdef void runner_leave(Core *core, Runner *runner) noexcept nogil:
     """Takes it off the list and frees it."""
     cdef Runner **link = &core.runners
@@ -316,11 +345,7 @@ cdef bint call_run(Dispatcher self, Turn *turn, bint interruptible) noexcept:
     """
     cdef bint over
     turn.running = turn.runner.calling = True
-    turn.runner.job = 0
-    if turn.run.flags & JOB:
-        turn.runner.job = <uint64_t>turn.run.generation << SLOT_BITS | turn.run.slot
-        turn.runner.number = turn.run.number
-        turn.runner.scheduled = turn.run.scheduled
+    runner_set(turn.runner, &turn.run)
     unlock(&self.c.mutex)
     drop_garbage(turn)
     if self.c.ended:

@@ -570,6 +570,21 @@ cdef class JobEngine(Dispatcher):
 
     # -- runs --
 
+    cdef tuple call_of(self, Run *run):
+        if run.flags & MANAGED:
+            return (Dispatcher.call_of(self, run)[0], new_ticket(self, run))
+        return Dispatcher.call_of(self, run)
+
+    cdef int fail_run(self, Run *run, object error, tuple called) except -1:
+        if not run.flags & JOB:
+            return Dispatcher.fail_run(self, run, error, called)
+        self.tell(run, error)
+        if run.flags & MANAGED:
+            (<Ticket>called[1]).end(FAILED)
+        else:
+            run.failed = True
+        return 0
+
     cdef object report(self, Run *run, object error):
         """Of a retry or a time-out; their manager lets nothing out, unless it is at fault itself."""
         log_error(f"{self._name}: a callback raised an exception", error)

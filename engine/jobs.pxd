@@ -25,6 +25,7 @@ cdef void job_queue(Core *core, uint32_t index, int64_t slot, int64_t due, bint 
 cdef void job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept
 cdef void job_refuse(Core *core, Run *run) noexcept nogil
 cdef void job_end_run(Core *core, uint32_t index, uint32_t generation, int64_t now, Outcome outcome) noexcept nogil
+cdef void job_withdraw(Core *core, uint32_t index, uint32_t generation, int64_t now) noexcept nogil
 cdef void job_give_back(Core *core, uint32_t index, uint32_t generation, int64_t now) noexcept nogil
 cdef void job_pause(Core *core, uint32_t index) noexcept nogil
 cdef void job_resume(Core *core, uint32_t index, int64_t now) noexcept nogil

@@ -300,6 +300,14 @@ cdef void job_end_run(Core *core, uint32_t index, uint32_t generation, int64_t n
     give_instance_back(core, index, job, now)
 
 
+cdef void job_withdraw(Core *core, uint32_t index, uint32_t generation, int64_t now) noexcept nogil:
+    """Takes a start back: an executor has dropped the run."""
+    cdef Slot *slot = slot_at(core, index)
+    if slot.generation == generation:
+        job_at(core, slot.record).started -= 1
+        give_instance_back(core, index, job_at(core, slot.record), now)
+
+
 cdef void job_give_back(Core *core, uint32_t index, uint32_t generation, int64_t now) noexcept nogil:
     """Ends a run without an outcome: its thread was the parent's, before a fork."""
     cdef Slot *slot = slot_at(core, index)

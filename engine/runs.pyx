@@ -32,6 +32,7 @@ from .jobs cimport (
     job_refuse,
     job_start,
     job_tick,
+    job_withdraw,
 )
 from .keys cimport KeyEntry, keys_at, keys_remove
 from .lateness cimport histogram_remove
@@ -321,7 +322,9 @@ cdef void core_finish(Core *core, Run *run, int64_t now, int64_t repeat_at, Refe
     core.running -= 1
     core.errors += run.failed
     if run.flags & JOB:
-        if not run.flags & MANAGED:
+        if run.dropped:
+            job_withdraw(core, run.slot, run.generation, now)
+        elif not run.flags & MANAGED:
             job_end_run(core, run.slot, run.generation, now, FAILED if run.failed else SUCCEEDED)
         return
     if not (run.periodic or run.flags & COMMAND):
