@@ -270,7 +270,7 @@ class ManagedRun:
         cancelled = isinstance(error, JobCancelled)
         if not cancelled:
             runner.report(error, run, job.options)
-        if self.attempts > job.options.max_retries or cancelled or self.last or self.token.cancelled or runner.closing:
+        if self.attempts > job.options.max_retries or cancelled or self.is_final():
             self.end(error)
             return False
         try:
@@ -281,9 +281,13 @@ class ManagedRun:
             runner.report(failure, run, job.options)
             self.end(error)
             return False
-        if runner.closing or self.over or self.last:  # that came between
+        if self.is_final():  # since a moment ago
             self.drop_retry(error)
         return True
+
+    def is_final(self) -> bool:
+        """Whether no retry may follow, because of a removal, a time-out or a shutdown."""
+        return self.last or self.over or self.token.cancelled or self.job.runner.closing
 
     def end(self, error: BaseException | None) -> None:
         """End the tick, unless its time has run out; then this was the end of an abandoned call."""
