@@ -3,11 +3,13 @@
 The ideas stand in the twin, `pysched/_pure/calendar.py`.  Instants are Unix seconds, local times the seconds
 from 1970-01-01 00:00 to what a clock on the wall shows.
 
-Ground rules: `CalendarData` and `ZoneData` never change once they are made; a `Calendar` owns its data and keeps
-its `Zone` alive, and so do pointers to its data only as long as somebody holds the `Calendar`.
+Ground rules: `CalendarData` and `ZoneData` never change once they are made, so any thread may read them without a
+lock. A `Calendar` owns its data and keeps its `Zone`, whose arrays they point to; who keeps a pointer to the data
+keeps the `Calendar`.
 
-Costs: O(log stretches) to find the stretch, then O(1) for a date nearby; months without a matching day are
-skipped by bit scans at some 5 ns each, at most 292 years of them.
+Costs of a step: O(log stretches) to find the stretch, then O(1) for a date nearby, some 50 ns in all. Months
+without a matching day are skipped by bit scans, some 5 ns each: 0.5 us for a 29 February on a Sunday. The worst is a
+wildcard job each of whose slots lies in a gap of its zone, which is found out year by year until 2262: 16 us.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t

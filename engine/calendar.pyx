@@ -2,6 +2,7 @@
 
 cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.number cimport PyNumber_Index
 from cpython.pycapsule cimport PyCapsule_Import
 from libc.stdint cimport INT64_MAX, INT64_MIN
 
@@ -393,32 +394,37 @@ cdef class Calendar:
                 raise ValueError(f"nth must have weekdays within 0-6 and n within 1-5, got {(weekday, n)}")
             self.data.weeks[<int>n - 1] |= <uint8_t>(1 << <int>weekday)
 
-    def next(self, int64_t after):
+    def next(self, after):
         """The first slot after the instant `after`; None if there is none before 2262 ends."""
-        cdef int64_t slot = calendar_next(&self.data, after)
+        cdef int64_t slot = calendar_next(&self.data, PyNumber_Index(after))
         return None if slot == INT64_MAX else slot
 
-    def previous(self, int64_t before):
+    def previous(self, before):
         """The last slot at or before the instant `before`; None if there is none after 1840 begins."""
-        cdef int64_t slot = calendar_previous(&self.data, before)
+        cdef int64_t slot = calendar_previous(&self.data, PyNumber_Index(before))
         return None if slot == INT64_MIN else slot
 
-    def count(self, int64_t after, int64_t until, int64_t limit):
+    def count(self, after, until, limit):
         """How many slots lie in (after, until]; counts no further than `limit`. O(result)."""
+        cdef int64_t begin = PyNumber_Index(after)
+        cdef int64_t end = PyNumber_Index(until)
+        cdef int64_t most = PyNumber_Index(limit)
         cdef int64_t found
         with nogil:
-            found = calendar_count(&self.data, after, until, limit)
+            found = calendar_count(&self.data, begin, end, most)
         return found
 
-    def datetimes(self, int64_t after, Py_ssize_t n):
+    def datetimes(self, after, n):
         """The next `n` slots after the instant `after`, fewer if there are fewer before 2262 ends.
 
         They are aware, in the tzinfo of the zone, and tell the passes of a repeated span apart by `fold`.
         """
+        cdef int64_t slot = PyNumber_Index(after)
+        cdef Py_ssize_t most = PyNumber_Index(n)
         cdef list found = []
-        while len(found) < n:
-            after = calendar_next(&self.data, after)
-            if after == INT64_MAX:
+        while len(found) < most:
+            slot = calendar_next(&self.data, slot)
+            if slot == INT64_MAX:
                 break
-            found.append(self.zone.datetime_of(after))
+            found.append(self.zone.datetime_of(slot))
         return found

@@ -63,7 +63,7 @@ cdef struct Slot:                    # 56 bytes: with its node of 16, what a pen
     int64_t when                     # due; of a periodic timer that is queued or running: its next slot
     uint64_t tie                     # that of its node in the heap; any other node of this slot is stale
     uint32_t generation              # counts the timers that had this slot; never 0 in a live one
-    uint32_t record                  # accounting of a periodic timer or a job, or 0; of a zombie: its entries in the ring
+    uint32_t record                  # accounting of a periodic timer or a job, or 0; a zombie's entries in the ring
     uint32_t key                     # entry of the cancellation table, or 0; free slots are linked through it
     uint8_t state
     uint8_t layout
@@ -87,14 +87,15 @@ cdef enum JobFlags:
     OWED = 8         # its only slot came while its runs were busy; it runs when one of them ends
     LEFT = 16        # in the list of those that have left
     DISABLED = 32    # paused by itself, not only with all jobs
-    SPENT = 64       # `ticks_left` has run out: there is no further slot, on another grid neither
+    SINGLE = 64      # it has one slot only
+    SPENT = 128      # `ticks_left` has run out: there is no further slot, on another grid neither
 
 cdef struct Waiting:                 # a run of a job in the ready ring
     int64_t slot                     # on the job's clock
     int64_t due                      # monotonic, jitter included
 
 cdef struct Job:                     # definition and accounting of a job of a `Scheduler`
-    int64_t period                   # 0: by its schedule, or a single slot
+    int64_t period                   # 0: by its schedule; of a single slot: the delay that it was given, or 0
     Schedule *schedule               # of a cron job: borrowed, kept by the engine
     int64_t slot                     # the next one, ns on the job's clock; it is due `jitter` later at most
     int64_t until                    # slots from here on do not exist; NEVER: all do
@@ -186,7 +187,6 @@ cdef struct Core:
     uint32_t ended                   # jobs that have left, linked by their keys, and are still to be told of
     uint64_t job_order               # that of the latest job
     size_t alarms                    # that are pending
-    size_t wall_jobs                 # live jobs on the wall clock
     int64_t wall_offset              # wall clock - monotonic clock, ns
     uint64_t random                  # state of the generator of jitter
     bint all_paused

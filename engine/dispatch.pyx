@@ -20,7 +20,16 @@ from .core cimport (
     saturating_add,
     time_left,
 )
-from .dispatcher cimport now_of, raise_failure, run_alarms, run_inline, runner_enter, runner_leave, runner_new, runs_here
+from .dispatcher cimport (
+    now_of,
+    raise_failure,
+    run_alarms,
+    run_inline,
+    runner_enter,
+    runner_leave,
+    runner_new,
+    runs_here,
+)
 from .drains cimport core_set_phase, drains_summon, drains_wanted
 from .executors cimport hand_over, open_pool
 from .lateness cimport histogram_summary

@@ -35,6 +35,8 @@ cdef class Dispatcher:
     cdef int64_t repeat_at(self, Run *run, int64_t now) noexcept
     cdef object report(self, Run *run, object error)
     cdef bint perform(self, Run *run, bint interruptible) noexcept
+    cdef object ticket_of(self, Run *run)
+    cdef int end_ticket(self, object ticket) except -1
     cdef int read_wall(self) except -1
     cdef void reap(self) noexcept
 

@@ -13,7 +13,20 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from .core cimport ALARM, ARGUMENT_TUPLE, JOB, NO_REPEAT, STARTED, STOPPED, STOPPING, Core, References, Run, Runner, drop
+from .core cimport (
+    ALARM,
+    ARGUMENT_TUPLE,
+    JOB,
+    NO_REPEAT,
+    STARTED,
+    STOPPED,
+    STOPPING,
+    Core,
+    References,
+    Run,
+    Runner,
+    drop,
+)
 from .drains cimport core_set_phase, drain_park, drains_summon
 from .heap cimport SLOT_BITS
 from .interpreter cimport call, call_tuple, take_exception, this_thread
@@ -146,6 +159,13 @@ cdef class Dispatcher:
         except BaseException as failure:
             log_error(f"{self._name}: an error could not be reported", failure)
         return False
+
+    cdef object ticket_of(self, Run *run):
+        """The argument of a run that its callback ends itself, for an executor that is no thread pool; else None."""
+
+    cdef int end_ticket(self, object ticket) except -1:
+        """Ends such a run as failed, if it has not ended."""
+        return 0
 
     cdef int read_wall(self) except -1:
         """Keeps `Core.wall_offset`, where there are jobs; a user's clock is asked, so no mutex may be held."""

@@ -115,11 +115,15 @@ cdef class Submitted:
     cdef Dispatcher dispatcher
     cdef Run run
     cdef uint32_t forks
+    cdef object ticket
     cdef bint finished
 
     def __call__(self, future):
-        cdef Runner *runner = runner_new()
+        cdef Runner *runner
         cdef Core *core = self.dispatcher.c
+        if self.finished:                # the future told before
+            return
+        runner = runner_new()
         lock(&core.mutex)
         runner_enter(core, runner)
         runner.calling = True
@@ -137,6 +141,8 @@ cdef class Submitted:
         if error is not None:
             self.run.failed = True
             self.dispatcher.report(&self.run, error)
+            if self.ticket is not None:
+                self.dispatcher.end_ticket(self.ticket)
         return 0
 
     cdef int finish(self, bint cancelled, Runner *runner) except -1:
@@ -182,7 +188,8 @@ cdef int submit_each(Dispatcher self, object executor) except -1:
             return 0
         memset(&garbage, 0, sizeof(garbage))
         try:
-            future = executor.submit(*call_of(&submitted.run))
+            submitted.ticket = self.ticket_of(&submitted.run)
+            future = executor.submit(*call_of(&submitted.run, submitted.ticket))
         except BaseException:
             lock(&core.mutex)
             core_refuse(core, &submitted.run)
@@ -202,9 +209,11 @@ cdef int submit_each(Dispatcher self, object executor) except -1:
             raise
 
 
-cdef tuple call_of(const Run *run):
+cdef tuple call_of(const Run *run, object ticket):
     """`(callable, *arguments)`"""
     callback = <object>run.references.callback
+    if ticket is not None:
+        return (callback, ticket)
     if run.references.receiver != NULL:
         callback = MethodType(callback, <object>run.references.receiver)
     if run.layout == ARGUMENT_TUPLE:

@@ -60,15 +60,17 @@ static inline int pysched_is_awaitable(PyObject *object) {
 static inline int pysched_is_simple(PyObject *callback) {
     int own = 0;
     PyCodeObject *code;
+    PyObject *dict;                      /* may hold __wrapped__ or __signature__, which say something else */
     if (PyMethod_Check(callback)) {
         callback = PyMethod_GET_FUNCTION(callback);
         own = 1;
     }
     if (!PyFunction_Check(callback)) return 0;
     code = (PyCodeObject *)PyFunction_GET_CODE(callback);
+    dict = ((PyFunctionObject *)callback)->func_dict;
     return code->co_argcount == own && code->co_kwonlyargcount == 0
         && !(code->co_flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR))
-        && (!(code->co_flags & (CO_VARARGS | CO_VARKEYWORDS)) || ((PyFunctionObject *)callback)->func_dict == NULL);
+        && (!(code->co_flags & (CO_VARARGS | CO_VARKEYWORDS)) || dict == NULL || PyDict_GET_SIZE(dict) == 0);
 }
 
 static inline PyObject *pysched_id_of(PyObject *prefix, uint64_t reference) {

@@ -24,7 +24,7 @@ cdef class JobEngine(Dispatcher):
     cdef readonly str prefix
 
     cdef uint64_t place(
-        self, const Entry *entry, int64_t period, Schedule *schedule, int64_t slot, int flags, uint32_t instances,
+        self, Entry *entry, int64_t period, Schedule *schedule, int64_t slot, int flags, uint32_t instances,
         const Job *more,
     ) except 0
     cdef int keep(self, CalendarSchedule schedule) except -1

@@ -24,11 +24,10 @@ from .core cimport (
     JOB,
     LEFT,
     MANAGED,
-    NO_ARGUMENTS,
     OWED,
     PAUSED,
     PENDING,
-    READY,
+    SINGLE,
     SPENT,
     STARTED,
     WALL,
@@ -73,12 +72,11 @@ from .jobs cimport (
     job_pause,
     job_queue,
     job_resume,
-    job_settle,
 )
 from .platform cimport NEVER, lock, monotonic_ns, unlock, wall_ns
-from .schedule cimport Schedule, floor_seconds
+from .schedule cimport Schedule, floor_seconds, schedule_next
 from .slab cimport slab_reserve, slab_room, slab_take
-from .timers cimport core_add, core_detach, core_next_tie, core_place, core_reserve, core_wants_wake, raise_shortage
+from .timers cimport core_add, core_detach, core_place, core_reserve, core_wants_wake, raise_shortage
 from .waiters cimport core_notify
 
 from types import MethodType
@@ -156,7 +154,6 @@ cdef class JobEngine(Dispatcher):
         the monotonic clock.  `managed`: `callback(ticket)` is called instead of `callback(*args)`.  `until` is on the
         same clock, `jitter` ns, `max_runs` 0: any number.
         """
-        cdef Core *core = self.c
         cdef Entry entry
         cdef Job more
         cdef int64_t now = now_of(self)
@@ -164,29 +161,22 @@ cdef class JobEngine(Dispatcher):
         entry.key = NULL
         entry.period = 0
         entry.flags = JOB | (MANAGED if managed else 0)
-        entry.when = now if immediate else slot
+        entry.when = now
         if schedule is not None and schedule not in self.schedules:
             self.keep(schedule)
         if wall:
             self.read_wall()
-        if immediate:
-            pass
-        elif wall:
-            entry.when = slot - self.c.wall_offset if slot != NEVER else NEVER
-        if jitter and not immediate:
-            lock(&core.mutex)
-            entry.when = saturating_add(entry.when, job_draw(core, jitter))
-            unlock(&core.mutex)
         more.until = until
         more.jitter = jitter
         more.ticks_left = max_runs
         return self.place(
             &entry, period, NULL if schedule is None else &schedule.data, slot,
-            (WALL if wall else 0) | (IMMEDIATE if immediate else 0), instances, &more,
+            (WALL if wall else 0) | (IMMEDIATE if immediate else 0) | (0 if period or schedule is not None else SINGLE),
+            instances, &more,
         )
 
     cdef uint64_t place(
-        self, const Entry *entry, int64_t period, Schedule *schedule, int64_t slot, int flags, uint32_t instances,
+        self, Entry *entry, int64_t period, Schedule *schedule, int64_t slot, int flags, uint32_t instances,
         const Job *more,
     ) except 0:
         """Adds a job and returns its reference; `more` has what is not common, or is NULL."""
@@ -212,6 +202,12 @@ cdef class JobEngine(Dispatcher):
             unlock(&core.mutex)
             free(queue)
             raise_shortage(failure)
+        if not flags & IMMEDIATE:
+            entry.when = slot
+            if flags & WALL and slot != NEVER:
+                entry.when -= core.wall_offset
+            if more != NULL and more.jitter:
+                entry.when = saturating_add(entry.when, job_draw(core, more.jitter))
         index = core_place(core, entry, 0)
         record = slot_at(core, index)
         record.record = slab_take(&core.jobs)
@@ -233,7 +229,6 @@ cdef class JobEngine(Dispatcher):
         job.queue = queue
         job.instances = instances
         job.flags = flags
-        core.wall_jobs += flags & WALL != 0
         reference = <uint64_t>record.generation << SLOT_BITS | index
         wake = core_wants_wake(core, entry.when)
         unlock(&core.mutex)
@@ -241,10 +236,11 @@ cdef class JobEngine(Dispatcher):
             self.wake()
         return reference
 
-    def add_plain(self, object callback, int64_t period):
+    def add_plain(self, object callback, int64_t period, CalendarSchedule schedule=None, bint single=False):
         """Adds a job that is all default, if `callback` is a plain function or method without parameters.
 
-        Returns its id, the prefix and its reference in hexadecimal digits; None for any other callback.
+        `single`: with one slot, `period` ns from now.  Returns the job's id, which is the prefix and its reference in
+        hexadecimal digits; None for any other callback, or if the schedule never comes again.
         """
         cdef Entry entry
         cdef uint64_t reference
@@ -255,7 +251,18 @@ cdef class JobEngine(Dispatcher):
         entry.period = 0
         entry.flags = JOB
         entry.when = saturating_add(now_of(self), period)
-        reference = self.place(&entry, period, NULL, entry.when, 0, 1, NULL)
+        if schedule is None:
+            reference = self.place(&entry, period, NULL, entry.when, SINGLE if single else 0, 1, NULL)
+        else:
+            if schedule not in self.schedules:
+                self.keep(schedule)
+            self.read_wall()
+            lock(&self.c.mutex)
+            entry.when = schedule_next(&schedule.data, entry.when + self.c.wall_offset)
+            unlock(&self.c.mutex)
+            if entry.when == NEVER:
+                return None
+            reference = self.place(&entry, 0, &schedule.data, entry.when, WALL, 1, NULL)
         return id_of(self.prefix, reference)
 
     cdef int keep(self, CalendarSchedule schedule) except -1:
@@ -272,7 +279,7 @@ cdef class JobEngine(Dispatcher):
         return self.single(delay, callback, 0)
 
     def call_alarm(self, int64_t delay, callback):
-        """Calls `callback()` on the loop's thread, `delay` ns from now: a time-out, which must not wait for a worker."""
+        """Calls `callback()` on the loop's thread, `delay` ns from now: a time-out, which must wait for no worker."""
         return self.single(delay, callback, ALARM)
 
     cdef TimerHandle single(self, int64_t delay, object callback, int flags):
@@ -314,7 +321,7 @@ cdef class JobEngine(Dispatcher):
             unlock(&core.mutex)
             return None
         job = job_at(core, slot.record)
-        prevented = slot.state != ENDED or job.waiting or job.flags & OWED or job.period or job.schedule != NULL
+        prevented = slot.state != ENDED or job.waiting or job.flags & OWED or not job.flags & SINGLE
         core_detach(core, <uint32_t>(reference & SLOT_MASK), False, &garbage)
         unlock(&core.mutex)
         core_notify(core)
@@ -353,6 +360,7 @@ cdef class JobEngine(Dispatcher):
         cdef Slot *slot
         cdef Job *job
         cdef int64_t now = now_of(self)
+        cdef int64_t own_now
         cdef bint room = False, wake = False
         self.read_wall()
         lock(&core.mutex)
@@ -361,7 +369,8 @@ cdef class JobEngine(Dispatcher):
             job = job_at(core, slot.record)
             room = job_has_room(job)
             if room:
-                job_queue(core, <uint32_t>(reference & SLOT_MASK), now + core.wall_offset if job.flags & WALL else now, now)
+                own_now = now + core.wall_offset if job.flags & WALL else now
+                job_queue(core, <uint32_t>(reference & SLOT_MASK), own_now, now)
                 drains_summon(core)
                 wake = drains_wanted(core) != 0 and core_wants_wake(core, -NEVER)
         unlock(&core.mutex)
@@ -388,12 +397,10 @@ cdef class JobEngine(Dispatcher):
             if schedule is not None:
                 job.schedule = &schedule.data
                 schedule.data.jobs += 1
-            core.wall_jobs += wall
-            core.wall_jobs -= job.flags & WALL != 0
             if job.until != NEVER:       # it is on the clock of the grid
                 job.until += (core.wall_offset if wall else 0) - (core.wall_offset if job.flags & WALL else 0)
-            job.flags &= ~(WALL | OWED | IMMEDIATE)
-            job.flags |= WALL if wall else 0
+            job.flags &= ~(WALL | OWED | IMMEDIATE | SINGLE)
+            job.flags |= (WALL if wall else 0) | (0 if period or schedule is not None else SINGLE)
             job.period = period
             job.slot = slot
             job_drop_queued(core, index)
@@ -597,6 +604,18 @@ cdef class JobEngine(Dispatcher):
         Py_XDECREF(result)
         return False
 
+    cdef object report(self, Run *run, object error):
+        if run.flags & JOB:
+            self.tell(run, error)
+        else:
+            log_error(f"{self._name}: a retry or a time-out failed", error)
+
+    cdef object ticket_of(self, Run *run):
+        return new_ticket(self, run) if run.flags & MANAGED else None
+
+    cdef int end_ticket(self, object ticket) except -1:
+        return (<Ticket>ticket).end(FAILED)
+
     cdef int tell(self, Run *run, object error) noexcept:
         try:
             self.owner._job_failed(<uint64_t>run.generation << SLOT_BITS | run.slot, error)
@@ -750,7 +769,7 @@ cdef tuple view(const Core *core, Copy *copy):
     """A job at one instant, times in ns on the wall clock, None for never:
 
     `(reference, order, callback, next, enabled, period, schedule, failing, started, succeeded, failed, timed_out,
-    coalesced, paused, last_start, last_end, running, instances, slot, until, ticks_left)`
+    coalesced, paused, last_start, last_end, running, instances, slot, until, ticks_left, single)`
     """
     cdef Job *job = &copy.job
     cdef int64_t offset = 0 if job.flags & WALL else core.wall_offset
@@ -781,4 +800,5 @@ cdef tuple view(const Core *core, Copy *copy):
         job.slot + offset if job.slot != NEVER and copy.state == PENDING else None,
         job.until + offset if job.until != NEVER else NEVER,
         job.ticks_left,
+        job.flags & SINGLE != 0,
     )

@@ -8,12 +8,12 @@ from .core cimport (
     FAILING,
     FREE,
     IMMEDIATE,
-    JOB,
     LEFT,
     MANAGED,
     OWED,
     PAUSED,
     PENDING,
+    SINGLE,
     SPENT,
     WALL,
     ZOMBIE,
@@ -31,7 +31,7 @@ from .heap cimport heap_pop, heap_push, heap_replace_root
 from .platform cimport NEVER
 from .schedule cimport schedule_latest, schedule_next
 from .starts cimport begin_run, ring_append, share_references
-from .timers cimport core_bound_stale, core_next_tie
+from .timers cimport core_bound_stale, core_drop_stale, core_next_tie
 
 cdef enum:
     COUNTED = 10_000                 # slots of a calendar in one gap that are counted one by one
@@ -65,7 +65,7 @@ cdef int64_t due_of(Core *core, const Job *job) noexcept nogil:
 
 cdef inline bint is_single(const Job *job) noexcept nogil:
     """Whether it has one slot only."""
-    return job.period == 0 and job.schedule == NULL
+    return job.flags & SINGLE
 
 
 cdef int64_t pass_by(Job *job, int64_t now, int64_t *latest) noexcept nogil:
@@ -76,11 +76,13 @@ cdef int64_t pass_by(Job *job, int64_t now, int64_t *latest) noexcept nogil:
     cdef int64_t count = 0
     cdef int64_t last = now if now < job.until else job.until - 1
     latest[0] = job.slot
-    if job.period:
+    if is_single(job):
+        job.slot = NEVER
+    elif job.period:
         count = (last - job.slot) // job.period
         latest[0] += count * job.period
         job.slot = saturating_add(latest[0], job.period)
-    elif job.schedule != NULL:
+    else:
         job.slot = schedule_next(job.schedule, latest[0])
         while job.slot <= last:
             count += 1
@@ -90,8 +92,6 @@ cdef int64_t pass_by(Job *job, int64_t now, int64_t *latest) noexcept nogil:
                 break
             latest[0] = job.slot
             job.slot = schedule_next(job.schedule, latest[0])
-    else:
-        job.slot = NEVER
     if job.slot >= job.until:
         job.slot = NEVER
     return count
@@ -132,6 +132,8 @@ cdef void job_leave_heap(Core *core, uint32_t index) noexcept nogil:
     core.stale += 1
     core.outside += 1
     core.live -= 1
+    if core.heap.size + core.outside > core.heap.capacity:
+        core_drop_stale(core)            # room was reserved for this job once: either here or outside
     core_bound_stale(core)
 
 

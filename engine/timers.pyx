@@ -18,7 +18,6 @@ from .core cimport (
     READY,
     RUNNING,
     STALE_ALLOWANCE,
-    WALL,
     ZOMBIE,
     Core,
     Entry,
@@ -236,7 +235,6 @@ cdef uint32_t release_job(Core *core, Slot *slot) noexcept nogil:
     cdef uint32_t entries = job.waiting + job.stale
     core.zombies -= job.stale            # they are counted anew, with the others
     core.instances -= job.instances - 1
-    core.wall_jobs -= job.flags & WALL != 0
     if job.schedule != NULL:
         job.schedule.jobs -= 1
     free(job.queue)

@@ -85,9 +85,10 @@ def wanted_of(callback: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappi
 
 def name_of(callback: object) -> str:
     """``__name__``, of what a `partial` wraps and of an object's class if it has none itself."""
-    while isinstance(callback, partial):
-        callback = callback.func
     name = getattr(callback, "__name__", None)
+    while name is None and isinstance(callback, partial):
+        callback = callback.func
+        name = getattr(callback, "__name__", None)
     return name if isinstance(name, str) else type(callback).__name__
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone, tzinfo
 from operator import index
+from sys import maxsize
 
 from pysched.engine import Calendar, Zone
 from pysched.schedule import parse_cron, parse_zone
@@ -37,4 +38,4 @@ def preview(
     elif start.utcoffset() is None:
         raise ValueError(f"start must be aware, got {start!r}, which has no time zone")
     calendar = Calendar(parse_cron(expression, seconds=seconds), Zone(parse_zone(tz, "tz")))
-    return calendar.datetimes((start - _EPOCH) // timedelta(seconds=1), n)
+    return calendar.datetimes((start - _EPOCH) // timedelta(seconds=1), min(index(n), maxsize))

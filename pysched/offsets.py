@@ -7,14 +7,14 @@ zoneinfo and for every other tzinfo alike; both engines build their zones from i
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone, tzinfo
-from itertools import accumulate, chain, pairwise, repeat
-from operator import add, methodcaller, sub
+from itertools import accumulate, compress, islice, repeat
+from operator import add, methodcaller, ne, sub
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 __all__ = ["FIRST", "LAST", "OffsetChanges", "offset_changes"]
 
@@ -24,14 +24,16 @@ FIRST = -4_102_444_800
 LAST = (2**63 - 1) // 10**9
 """The last instant, in Unix seconds, whose nanoseconds fit 64 bits: 2262-04-11 23:47:16 UTC."""
 
-# Seconds between two samples. The shortest stay of a zone at an offset was an hour less than a week since 1970,
-# as tests/test_offsets.py shows, and 4 days (Freetown, 1939) before.
-EARLY_STEP = 3 * 86400
-STEP = 6 * 86400
-EARLY_SAMPLES = -FIRST // EARLY_STEP + 1
-SAMPLES = (LAST - FIRST - EARLY_SAMPLES * EARLY_STEP) // STEP + 1
+# From when on, in Unix seconds, how many days apart the offset is sampled: less than any zone of the database has
+# stayed at an offset in that time, as tests/test_offsets.py shows. Local mean time was given up once; summer time
+# began in 1916, and lasted 4 days in Freetown in 1939; Brazil ended it after a week in 2000, as Gaza will in 2040;
+# and what lies far ahead are rules of two changes a year.
+SAMPLING = ((FIRST, 30), (-1_893_456_000, 3), (0, 6), (4_102_444_800, 24))  # 1840, 1910, 1970, 2100
 
+DAY = 86400
 HOUR = 3600
+YEARS = (timedelta(weeks=52), timedelta(weeks=53))
+"""A year after a change there mostly is another one: on the same weekday, as rules have it, at the same time."""
 
 
 class OffsetChanges(NamedTuple):
@@ -86,39 +88,56 @@ def _found(zone: tzinfo) -> OffsetChanges:
 def _sampled(zone: tzinfo, simple: bool) -> tuple[list[int], list[int]]:
     # Datetimes whose fields are those of UTC: that is what fromutc() takes.
     begin = datetime(1970, 1, 1, tzinfo=zone) + timedelta(seconds=FIRST)
-    early, later = timedelta(seconds=EARLY_STEP), timedelta(seconds=STEP)
-    steps = chain(repeat(early, EARLY_SAMPLES), repeat(later, SAMPLES))
-    moments: list[datetime] = list(accumulate(steps, add, initial=begin))
+    moments: list[datetime] = list(accumulate(_steps(), add, initial=begin))
     locals_ = map(zone.fromutc, moments)
     # The difference of two datetimes of one tzinfo is that of their fields, and found faster than the offset.
-    sampled = map(sub, locals_, moments) if simple else map(methodcaller("utcoffset"), locals_)
+    sampled = list(map(sub, locals_, moments) if simple else map(methodcaller("utcoffset"), locals_))
 
     def offset_of(moment: datetime) -> timedelta | None:
         local = zone.fromutc(moment)
         return local - moment if simple else local.utcoffset()
 
-    before = next(sampled)
-    starts, offsets = [FIRST], [_seconds(before)]
-    for (low, high), after in zip(pairwise(moments), sampled, strict=True):
-        known = low
-        while before != after:
-            known = _first_other(offset_of, before, known, high)
-            before = offset_of(known)
-            starts.append((known - begin) // timedelta(seconds=1) + FIRST)
-            offsets.append(_seconds(before))
+    changes, offsets = [begin], [sampled[0]]
+    for index in compress(range(len(moments) - 1), map(ne, sampled, islice(sampled, 1, None))):
+        known = moments[index]
+        while offsets[-1] != sampled[index + 1]:
+            guesses = [changes[-2] + year for year in YEARS] if len(changes) > 2 else []
+            known = _first_other(offset_of, offsets[-1], known, moments[index + 1], guesses)
+            changes.append(known)
+            offsets.append(offset_of(known))
+    starts = [(change - begin) // timedelta(seconds=1) + FIRST for change in changes]
     while starts[-1] > LAST:
         del starts[-1], offsets[-1]
-    return starts, offsets
+    return starts, [_seconds(offset) for offset in offsets]
+
+
+def _steps() -> Iterator[timedelta]:
+    """From `FIRST` to beyond `LAST`, by `SAMPLING`."""
+    at = FIRST
+    ends = [*(begin for begin, _ in SAMPLING[1:]), LAST]
+    for (_, days), end in zip(SAMPLING, ends, strict=True):
+        count = -((at - end) // (days * DAY))
+        yield from repeat(timedelta(days=days), count)
+        at += count * days * DAY
 
 
 def _first_other(
-    offset_of: Callable[[datetime], timedelta | None], offset: timedelta | None, begin: datetime, end: datetime
+    offset_of: Callable[[datetime], timedelta | None],
+    offset: timedelta | None,
+    begin: datetime,
+    end: datetime,
+    guesses: list[datetime],
 ) -> datetime:
     """The first second after `begin` whose offset is not `offset`, which is that of `begin` and not that of `end`.
 
-    By whole hours first, as nearly all changes are at one: the second before is then looked at.
+    The guesses are looked at first. Then by whole hours, as nearly all changes are at one: the second before is
+    then looked at.
     """
-    low, high = 0, (end - begin) // timedelta(seconds=1)
+    second = timedelta(seconds=1)
+    for guess in guesses:
+        if begin < guess <= end and offset_of(guess) != offset and offset_of(guess - second) == offset:
+            return guess
+    low, high = 0, (end - begin) // second
     while high - low > 1:
         middle = (low + high) // 2
         if high - low > HOUR:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pysched.schedule import parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import tzinfo
     from typing import TypeAlias
 
@@ -116,11 +117,11 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
     checked["timeout"] = None if timeout is None else parse_duration(timeout, "timeout") / NS
     if options.get("max_runs") is not None:
         check_count(options["max_runs"], "max_runs", least=1)
-    checked["id"] = _id(options["id"])
+    checked["id"] = _plain_id(options["id"])
     if options["name"] is not None and not isinstance(options["name"], str):
         raise TypeError(f"name must be a str, got {type(options['name']).__name__}")
     checked["tags"] = _tags(options["tags"])
-    checked["args"] = _tuple(options["args"])
+    checked["args"] = _items(options["args"], "args")
     checked["kwargs"] = _keywords(options["kwargs"])
     for name in ("start_at", "until"):
         if options.get(name) is not None:
@@ -134,7 +135,7 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
-def _id(job_id: object) -> str | None:
+def _plain_id(job_id: object) -> str | None:
     if job_id is None:
         return None
     if not isinstance(job_id, str):
@@ -145,38 +146,28 @@ def _id(job_id: object) -> str | None:
 
 
 def _tags(tags: object) -> frozenset[str]:
-    if isinstance(tags, str):
-        raise TypeError("tags must be an iterable of str, got a str")
-    try:
-        found: frozenset[Any] = frozenset(tags)  # type: ignore[call-overload]
-    except TypeError:
-        raise TypeError(f"tags must be an iterable of str, got {type(tags).__name__}") from None
+    found = _items(tags, "tags")
     for tag in found:
         if not isinstance(tag, str):
             raise TypeError(f"tags must be an iterable of str, got a {type(tag).__name__} in it")
-    return found
+    return frozenset(found)
 
 
-def _tuple(args: object) -> tuple[Any, ...]:
-    if isinstance(args, (str, bytes)):
-        raise TypeError(f"args must be a sequence of arguments, got {type(args).__name__}")
-    try:
-        return tuple(args)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"args must be a sequence of arguments, got {type(args).__name__}") from None
+def _items(value: object, name: str) -> tuple[Any, ...]:
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        raise TypeError(f"{name} must be an iterable, not of text, got {type(value).__name__}")
+    return tuple(value)
 
 
 def _keywords(kwargs: object) -> dict[str, Any]:
     if kwargs is None:
         return {}
-    try:
-        found: dict[Any, Any] = dict(kwargs)  # type: ignore[call-overload]
-    except (TypeError, ValueError):
-        raise TypeError(f"kwargs must be a mapping, got {type(kwargs).__name__}") from None
-    for key in found:
+    if not isinstance(kwargs, Mapping):
+        raise TypeError(f"kwargs must be a mapping, got {type(kwargs).__name__}")
+    for key in kwargs:
         if not isinstance(key, str):
-            raise TypeError(f"kwargs must have str for keys, got {key!r}")
-    return found
+            raise TypeError(f"kwargs must have names for keys, got {key!r}")
+    return dict(kwargs)
 
 
 def check_count(value: object, name: str, *, least: int, most: int | None = None) -> None:

@@ -11,6 +11,7 @@ import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from pysched.clock import delay_ns, interval_ns
@@ -194,6 +195,7 @@ def parse_cron(expression: str, *, seconds: bool = False, hashed: str | None = N
         raise ValueError(f"invalid cron expression {_shortened(expression)}: {error}") from None
 
 
+@lru_cache(maxsize=256)
 def _fields(expression: str, seconds: bool, hashed: str | None) -> CronFields:
     texts = _BLANKS.split(expression) if expression else []
     text = " ".join(texts)

@@ -40,7 +40,7 @@ def parse_zone(value: str | tzinfo | None, name: str = "timezone") -> tzinfo:
         raise TypeError(f"{name} must be the name of a time zone, a tzinfo or None, got {type(value).__name__}")
     zone = _named(value)
     if zone is None:
-        raise ValueError(f"{name} must be the name of a time zone, got {value!r}, which is not known")
+        raise ValueError(f"{name} must be the name of a time zone, got {value[:60]!r}, which is not known")
     return zone
 
 
@@ -56,7 +56,7 @@ def system_zone() -> tzinfo:
         found = f"TZ is not set and {LOCALTIME} cannot be read"
     else:
         zone = _of_setting(setting.removeprefix(":"))
-        found = f"TZ={setting!r} cannot be read"
+        found = f"TZ={setting[:60]!r} cannot be read"
     if zone is None:
         _logger.warning("the system's time zone is not known, so UTC is used: %s", found)
         return timezone.utc

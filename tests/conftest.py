@@ -68,6 +68,12 @@ def impl(request: pytest.FixtureRequest) -> ModuleType:
     return load_engine(request.param)
 
 
+@pytest.fixture(scope="session")
+def calendar(impl: ModuleType) -> ModuleType:
+    """The engine's module of calendars: Calendar, Zone."""
+    return importlib.import_module(f"{impl.__name__}.calendar")
+
+
 @pytest.fixture
 def engine_name(impl: ModuleType) -> str:
     """The value of PYSCHED_ENGINE that makes a subprocess use `impl`."""

@@ -137,6 +137,9 @@ class ModelEngine:
         timer = self.earliest()
         return timer.due if timer else None
 
+    def _next_alarm_ns(self) -> None:
+        """It has no time-outs."""
+
     def _run_next(self, now: int) -> bool:
         timer = self.earliest()
         if timer is None or timer.due > now:

@@ -31,7 +31,7 @@ COMMAND_NAMES = {
 }
 ENGINE_NAMES = {
     *("Clock", "Engine", "EngineStats", "Lateness", "SystemClock", "TimerHandle", "TimerLimitError"),
-    *("__version__", "engine_name"),
+    *("__version__", "engine_name", "preview"),
 }
 
 # At import time a module imports only what stands above it here, never its own line. What a function imports
@@ -48,6 +48,7 @@ LAYERS = (
     {"worker"},
     {"scheduler"},
     {"__init__"},
+    {"django", "fastapi"},
 )
 RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer} | {"testing": 3}
 NEVER_IMPORTED = {"testing"}

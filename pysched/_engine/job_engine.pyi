@@ -25,7 +25,13 @@ class JobEngine:
     def __init__(self, owner: Any, executor: Executor | int, clock: Clock | None, name: str, prefix: str) -> None: ...
     @property
     def prefix(self) -> str: ...
-    def add_plain(self, callback: Callable[[], object], period: int) -> str | None: ...
+    def add_plain(
+        self,
+        callback: Callable[[], object],
+        period: int,
+        schedule: CalendarSchedule | None = None,
+        single: bool = False,
+    ) -> str | None: ...
     def add(
         self,
         callback: Callable[..., object],

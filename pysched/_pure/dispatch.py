@@ -6,9 +6,8 @@ their runs) and in `loop` (start, stop, the wait).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from pysched import lifecycle
 from pysched._pure.arguments import (
     check_callback,
     check_clock,
@@ -21,9 +20,9 @@ from pysched._pure.arguments import (
     timeout_s,
 )
 from pysched._pure.core import Core
+from pysched._pure.dispatcher import Dispatcher
 from pysched._pure.handle import new_handle
 from pysched._pure.invariants import check_table
-from pysched._pure.loop import Loop
 from pysched._pure.timers import Timer
 from pysched.clock import NEVER, SystemClock, delay_ns, instant_ns, interval_ns
 
@@ -40,13 +39,14 @@ if TYPE_CHECKING:
 __all__ = ["Engine"]
 
 
-class Engine:
+class Engine(Dispatcher):
     """Calls functions at given times: once, or again and again on a grid.
 
     `executor`: who runs the callbacks.  None (default): the loop's own thread, one at a time.  An int from 1 to
     1,048,576: a `ThreadPoolExecutor` of that many workers, made and shut down by the engine.  A
-    `ThreadPoolExecutor`: yours, never shut down here, used in batches.  Any other object with `submit`: one
-    `submit` a callback.
+    `ThreadPoolExecutor`: yours, never shut down here, used in batches.  Any other object whose `submit` returns a
+    `Future`: one `submit` a callback.  The threads of such an executor are not known to the engine: in a callback
+    there, `stop()` would wait for itself, and so would `wait_idle()`, which does not raise; call `stop(0)`.
 
     `clock`: a `pysched.Clock`; None (default): the system's, monotonic.  On a `pysched.testing.ManualClock` there
     is no thread and no executor: callbacks run inside its `advance`.
@@ -63,7 +63,7 @@ class Engine:
     destructors.  A started engine stays alive until it is stopped; it can be neither copied nor pickled.
     """
 
-    __slots__ = ("__weakref__", "_core", "_loop")
+    __slots__ = ()
 
     def __init__(
         self,
@@ -84,9 +84,8 @@ class Engine:
             def handler(error: BaseException, timer: Timer) -> object:
                 return on_error(error, new_handle(core, timer))
 
-        core = self._core = Core(SystemClock() if clock is None else clock, name, handler)
-        self._loop = Loop(core, executor)
-        lifecycle.register(self)
+        core = Core(SystemClock() if clock is None else clock, name, handler)
+        super().__init__(core, executor)
 
     # -- timers -----------------------------------------------------------------------------------------
 
@@ -97,6 +96,9 @@ class Engine:
 
         `key`: anything hashable, or None (default). The timer that holds the key is cancelled by this one, which
         holds it until its callback starts.
+
+        Keyword arguments go into a `functools.partial`.  Callbacks are plain functions; for asyncio let
+        `loop.call_soon_threadsafe` be the callback.
 
         Raises TypeError or ValueError naming the argument, TimerLimitError, and what the clock or the key raises.
         O(1) on average, O(log n) at worst.
@@ -228,20 +230,21 @@ class Engine:
         On the main thread Ctrl-C ends it at once; without an executor a KeyboardInterrupt that leaves a callback or
         `on_error` does.
 
-        Raises RuntimeError if the engine is running, if a `ManualClock` drives it, and as `start` does; and what
-        ended the loop, if the clock or the executor failed.  Afterwards the engine is stopped, and nothing that
-        waits is lost.
+        Raises that KeyboardInterrupt, and whatever else a signal handler raises outside of a callback; RuntimeError
+        if the engine is running, if a `ManualClock` drives it, and as `start` does; and what ended the loop, if the
+        clock or the executor failed.  Afterwards the engine is stopped, and nothing that waits is lost.
         """
         self._loop.run(self)
 
     def wait_idle(self, timeout: float | None = None) -> bool:
         """Waits until nothing is due, queued or running: True, or False after `timeout` seconds.
 
-        `timeout`: finite and >= 0; None (default): without limit.  Future timers do not count.  On a `ManualClock`
-        it answers at once.
+        `timeout`: finite and >= 0; None (default): without limit.  Future timers do not count.  What is due on an
+        engine that is not started waits until somebody starts it, and so does this.  On a `ManualClock` it answers
+        at once.
 
-        Raises RuntimeError on a thread of the engine, inside a callback for instance; TypeError or ValueError for a
-        bad `timeout`.
+        Raises RuntimeError on a thread of the engine, inside a callback for instance (see `executor` for callbacks
+        where it does not); TypeError or ValueError for a bad `timeout`.
         """
         return self._loop.wait_idle(timeout_s(timeout))
 
@@ -259,35 +262,9 @@ class Engine:
 
     # -- views ------------------------------------------------------------------------------------------
 
-    @property
-    def name(self) -> str:
-        """The name in logs and of threads: a str that is not empty, else TypeError or ValueError.
-
-        May be set at any time; threads have the name of the time of the start.
-        """
-        return self._core.name
-
-    @name.setter
-    def name(self, value: str) -> None:
-        self._core.name = checked_name(value)
-
-    @name.deleter
-    def name(self) -> None:
-        raise AttributeError("name cannot be deleted")
-
-    def __reduce__(self) -> NoReturn:
-        # Also what `copy` asks: a copy would be a second owner of one loop.
-        raise TypeError(f"cannot pickle {type(self).__name__!r} object")
-
     def time(self) -> float:
         """Seconds of the engine's clock: monotonic, of no particular origin."""
         return self._core.now() / 1e9
-
-    @property
-    def running(self) -> bool:
-        """Whether the engine is started and not stopped.  O(1)."""
-        session = self._core.session
-        return session is not None and not session.stopping
 
     def __len__(self) -> int:
         """Timers that may still start, each periodic one once.  O(1)."""
@@ -315,31 +292,3 @@ class Engine:
         """Assert every invariant. For tests. O(n)."""
         with self._core.lock:
             check_table(self._core.table)
-
-    # -- what the clock and the interpreter call --------------------------------------------------------
-
-    def _next_due_ns(self) -> int | None:
-        with self._core.lock:
-            return self._core.table.first_due_ns()
-
-    def _next_alarm_ns(self) -> int | None:
-        """When the earliest time-out of a run is due; None if there is none. See `JobEngine`."""
-        return None
-
-    def _run_alarm(self) -> None:
-        """Run it."""
-
-    def _run_next(self, now_ns: int) -> bool:
-        return self._loop.run_next(now_ns)
-
-    def _at_exit(self) -> None:
-        self._loop.at_exit()
-
-    def _before_fork(self) -> None:
-        self._core.lock.acquire()
-
-    def _after_fork_in_parent(self) -> None:
-        self._core.lock.release()
-
-    def _after_fork_in_child(self) -> None:
-        self._loop.after_fork_in_child(self)

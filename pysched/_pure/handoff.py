@@ -41,7 +41,7 @@ class Inline:
         if run is None:
             return False
         self._core.execute(run, self._session)
-        return True
+        return run.timer.counted
 
     def close(self) -> None:
         pass
@@ -108,7 +108,7 @@ class Pool:
 
     def _run_one(self) -> bool:
         core = self._core
-        now = core.now()
+        now = core.look()
         with core.lock:
             run = core.start_next(self._session, now, get_ident())
             if run is None:
@@ -166,21 +166,26 @@ class OneByOne:
             raise
 
     def _done(self, run: Run, future: Future[object]) -> None:
+        if run.order not in self._core.table.runs:
+            return  # its future told before
         entered = self._core.enter()  # in on_error nobody may wait for this run
-        dropped = True
+        dropped = False
         try:
-            dropped = future.cancelled()
-            error = None if dropped else future.exception()
-            if error is not None:
-                run.failed = True
-                self._core.report(error, run.timer)
-                del error
+            dropped = bool(future.cancelled())
+            self._tell(run, None if dropped else future.exception())
+        except BaseException as failure:  # a future of another make may answer with anything
+            dropped = False
+            self._tell(run, failure)
         finally:
             self._core.leave(entered)
             try:
                 self._core.end(run, dropped)
             except BaseException as failure:  # the clock's
                 self._session.fail(failure)
+
+    def _tell(self, run: Run, error: BaseException | None) -> None:
+        if error is not None:
+            self._core.fail(run, error)
 
     def _revive(self, run: Run, taken: Taken) -> None:
         """The executor refused the run: it never started."""
@@ -195,4 +200,7 @@ class OneByOne:
                 except BaseException:  # it can be compared no longer: the timer matters more than its key
                     key, holder = None, None
             with core.lock:
+                known = run.order in core.table.runs
                 revived = core.table.revive(run, (callback, args, key), bucket, holder)
+                if revived and known:
+                    core.lateness.remove(run.late_ns)

@@ -1,10 +1,11 @@
-"""What always holds of a timer table, for tests: ``Engine._check()``."""
+"""What always holds of a timer table, for tests: ``Engine._check()``; of jobs, see `job_invariants`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pysched._pure.deadlines import STALE_LIMIT
+from pysched._pure.jobs import Job
 from pysched.clock import NEVER
 
 if TYPE_CHECKING:
@@ -25,14 +26,15 @@ def check_table(table: TimerTable) -> None:
     for due_ns, order, timer in heap:
         assert due_ns <= NEVER
         assert not (timer.armed and timer.order == order) or (timer.live and timer.due_ns == due_ns)
-    for order, timer in table.ready.items():
+    timers = {order: timer for order, timer in table.ready.items() if not isinstance(timer, Job)}
+    for order, timer in timers.items():
         assert timer.queued
         assert timer.live
         assert timer.run_order == order
         assert timer.armed == bool(timer.period_ns), "a queued one-shot is armed, or a periodic is not"
-    waiting = [timer for timer in table.ready.values() if not timer.period_ns]
+    waiting = [timer for timer in timers.values() if not timer.period_ns]
     assert table.live == len(armed) + len(waiting), "a live timer is neither armed nor queued"
-    assert sum(timer.queued for timer in armed) == len(table.ready) - len(waiting)
+    assert sum(timer.queued for timer in armed) == len(timers) - len(waiting)
     keyed = {id(timer) for timer in [*armed, *waiting] if timer.key is not None}
     for key_hash, bucket in table.keys.buckets.items():
         assert bucket, "an empty bucket was left behind"

@@ -22,18 +22,15 @@ from typing import TYPE_CHECKING
 from pysched._pure.deadlines import Deadlines
 from pysched._pure.grid import slots_between, slots_by
 from pysched._pure.keys import NO_TIMERS, KeyTable
-from pysched._pure.timers import Run, Timer
+from pysched._pure.timers import NOBODY, Run
 from pysched.clock import NEVER
 
 if TYPE_CHECKING:
     from pysched._pure.deadlines import Entry
     from pysched._pure.keys import Bucket
-    from pysched._pure.timers import Taken
+    from pysched._pure.timers import Taken, Timer
 
 __all__ = ["TimerTable"]
-
-NOBODY = Timer(0, print, ())  # stands for the timer that is replaced where none is
-NOBODY.live = False
 
 
 class TimerTable(Deadlines):
@@ -76,7 +73,7 @@ class TimerTable(Deadlines):
                 # straight:
                 live = self.live + 1
                 armed = self.armed + 1
-                self.scheduled += 1
+                self.scheduled += timer.counted
                 self.live = live
                 self.armed = armed
                 timer.armed = True
@@ -121,7 +118,7 @@ class TimerTable(Deadlines):
         if self.keys.buckets.get(key_hash, NO_TIMERS) is not bucket:
             return False
         edition = self._push(timer)
-        if self._edition == edition:  # noqa: SIM102
+        if self._edition == edition:
             if self.keys.buckets[key_hash] is bucket:  # so `old` is live, or there is none
                 # straight:
                 live = self.live + 1 - loser.live
@@ -141,6 +138,7 @@ class TimerTable(Deadlines):
                     del self.ready[loser.run_order]
                 self._bound_stale()
                 return True
+            self.keys.tidy(key_hash)
         return False
 
     def cancel(self, timer: Timer) -> bool:
@@ -151,7 +149,7 @@ class TimerTable(Deadlines):
             # straight:
             live = self.live - 1
             armed = self.armed - timer.armed
-            self.cancelled += 1
+            self.cancelled += timer.counted
             self.live = live
             self.armed = armed
             timer.live = False
@@ -166,23 +164,25 @@ class TimerTable(Deadlines):
     # -- the way of a run: head of the heap -> ready queue -> started -> ended --------------------------
 
     def promote(self, now_ns: int) -> bool:
-        """Queue the earliest run that is due at or before `now_ns`; False if none is.
+        """Queue the earliest run, if it is due at or before `now_ns`; False if it is not.
 
-        A periodic timer is armed for its next slot by that, and the slots that get no run are counted.
+        A periodic timer is armed for its next slot by that, and the slots that get no run are counted; False too
+        if there are only such: then there may be more that is due.
         """
-        while (entry := self.head()) is not None and entry[0] <= now_ns and entry[0] < NEVER:
-            edition = self._edition
-            timer = entry[2]
-            if not timer.period_ns:
-                if self._queue_one_shot(entry):
-                    return True
-                continue
-            slot, passed, runs = slots_by(now_ns, entry[0], timer)
-            if runs:
-                if self._queue_slot(entry, edition, slot, passed):
-                    return True
-            else:
-                self._skip_to(entry, edition, slot, passed)
+        entry = self.head()
+        if entry is None or entry[0] > now_ns or entry[0] >= NEVER:
+            return False
+        return self._promote(entry, now_ns)
+
+    def _promote(self, entry: Entry, now_ns: int) -> bool:
+        edition = self._edition
+        timer = entry[2]
+        if not timer.period_ns:
+            return self._queue_one_shot(entry)
+        slot, passed, runs = slots_by(now_ns, entry[0], timer)
+        if runs:
+            return self._queue_slot(entry, edition, slot, passed)
+        self._skip_to(entry, edition, slot, passed)
         return False
 
     def promote_some(self, now_ns: int, limit: int) -> bool:
@@ -237,18 +237,22 @@ class TimerTable(Deadlines):
             self._edition = edition + 1
             heapreplace(self._heap, after)
 
-    def start_next(self, thread: int) -> Run | None:
-        """Take the first run out of the ready queue; a one-shot has ended then. O(1)."""
+    def start_next(self, thread: int, now_ns: int) -> Run | None:
+        """Take the first run out of the ready queue, at `now_ns`; a one-shot has ended then. O(1)."""
         while self.ready:
             timer = self._first_ready()
-            if timer is None:
-                continue
-            if not timer.period_ns:
-                self.keys.drop(timer)
-            run = Run(timer, thread)
-            if self._start_slot(run) if timer.period_ns else self._start_one_shot(run):
+            run = None if timer is None else self._start(timer, thread, now_ns)
+            if run is not None:
                 return run
         return None
+
+    def _start(self, timer: Timer, thread: int, now_ns: int) -> Run | None:  # noqa: ARG002
+        """Start the queued run of `timer`, which is the first; None if it is so no longer."""
+        if not timer.period_ns:
+            self.keys.drop(timer)
+        run = Run(timer, thread, timer.run_due_ns, timer.run_order)
+        started = self._start_slot(run) if timer.period_ns else self._start_one_shot(run)
+        return run if started else None
 
     def _start_slot(self, run: Run) -> bool:
         timer = run.timer
@@ -282,8 +286,11 @@ class TimerTable(Deadlines):
             return True
         return False
 
-    def end(self, run: Run, end_ns: int | None, dropped: bool = False) -> None:
-        """A run has ended, at `end_ns` if that could be told, or was `dropped` unstarted. Never counts twice."""
+    def end(self, run: Run, end_ns: int | None, dropped: bool = False) -> bool:
+        """A run has ended, at `end_ns` if that could be told, or was `dropped` unstarted.
+
+        False, and nothing changed, if its end was told before.
+        """
         timer = run.timer
         busy_until = timer.busy_until_ns if end_ns is None else end_ns
         if run.order in self.runs:
@@ -296,6 +303,8 @@ class TimerTable(Deadlines):
             timer.busy_until_ns = busy_until
             timer.running = False
             del self.runs[run.order]
+            return True
+        return False
 
     def end_all_of(self, thread: int) -> None:
         """End the runs that were started for a thread."""
@@ -311,26 +320,28 @@ class TimerTable(Deadlines):
         """
         while self.ready:
             timer = self._first_ready()
-            if timer is None:
-                continue
-            entry = (timer.run_due_ns, timer.run_order, timer)
-            order = timer.order
-            behind = slots_between(entry[0], timer.due_ns, timer.period_ns)
-            if timer.queued and timer.run_order == entry[1] and timer.order == order:
-                # straight:
-                edition = self._edition + 1
-                armed = self.armed + 1 - timer.armed  # a periodic one is armed for a later slot
-                coalesced = self.coalesced - behind
-                self._edition = edition
-                self.armed = armed
-                self.coalesced = coalesced
-                timer.due_ns = timer.run_due_ns
-                timer.order = timer.run_order
-                timer.armed = True
-                timer.queued = False
-                del self.ready[entry[1]]
-                heappush(self._heap, entry)  # there is room: it was in the heap before
+            if timer is not None:
+                self._put_back(timer)
         self._bound_stale()
+
+    def _put_back(self, timer: Timer) -> None:
+        entry = (timer.run_due_ns, timer.run_order, timer)
+        order = timer.order
+        behind = slots_between(entry[0], timer.due_ns, timer.period_ns)
+        if timer.queued and timer.run_order == entry[1] and timer.order == order:
+            # straight:
+            edition = self._edition + 1
+            armed = self.armed + 1 - timer.armed  # a periodic one is armed for a later slot
+            coalesced = self.coalesced - behind
+            self._edition = edition
+            self.armed = armed
+            self.coalesced = coalesced
+            timer.due_ns = timer.run_due_ns
+            timer.order = timer.run_order
+            timer.armed = True
+            timer.queued = False
+            del self.ready[entry[1]]
+            heappush(self._heap, entry)  # there is room: it was in the heap before
 
     def revive(self, run: Run, taken: Taken, bucket: Bucket, holder: Timer | None) -> bool:
         """Undo `start_next`: the executor refused the run, and `taken` is what it was to be called with.
@@ -380,16 +391,15 @@ class TimerTable(Deadlines):
     def first_due_ns(self) -> int | None:
         """When the earliest run is or was due, queued ones included; None if none ever is."""
         head = self.head()
-        dues = [head[0]] if head is not None and head[0] < NEVER else []
+        dues = [] if head is None else [head[0]]
         if self.ready:
             timer = self._first_ready()
             if timer is not None:
                 dues.append(timer.run_due_ns)
-        return min(dues, default=None)
+        return min((due_ns for due_ns in dues if due_ns < NEVER), default=None)
 
     def _first_ready(self) -> Timer | None:
-        """None if somebody got in between and the first has changed."""
-        try:
-            return next(iter(self.ready.values()))
-        except (StopIteration, RuntimeError, KeyError):
-            return None
+        """None if somebody got in between and there is none any more."""
+        for timer in self.ready.values():  # nobody can get in between the iterator's making and its first step
+            return timer
+        return None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     Taken = tuple[Callable[..., object], tuple[Any, ...], Hashable]  # callback, args, key
 
-__all__ = ["Run", "Timer"]
+__all__ = ["NOBODY", "Run", "Timer"]
 
 
 class Timer:
@@ -38,6 +38,8 @@ class Timer:
         "running",  # periodic: a run of it is in progress
         "spent_key",  # of a timer that has ended, until its release
     )
+
+    counted = True  # in the statistics of its engine
 
     def __init__(
         self,
@@ -71,16 +73,22 @@ class Timer:
         self.key = self.spent_key = None
 
 
+NOBODY = Timer(0, print, ())
+"""Stands for the timer that is replaced where none is."""
+NOBODY.live = False
+
+
 class Run:
     """A callback that has started; it holds callback and arguments until they are taken."""
 
-    __slots__ = ("args", "callback", "due_ns", "failed", "key", "order", "thread", "timer")
+    __slots__ = ("args", "callback", "due_ns", "failed", "key", "late_ns", "order", "thread", "timer")
 
-    def __init__(self, timer: Timer, thread: int) -> None:
+    def __init__(self, timer: Timer, thread: int, due_ns: int, order: int) -> None:
         self.timer = timer
-        self.due_ns = timer.run_due_ns
-        self.order = timer.run_order
+        self.due_ns = due_ns
+        self.order = order
         self.failed = False
+        self.late_ns = 0  # how much later than it could it started
         self.thread = thread  # where it runs; 0: wherever an executor likes
         self.callback = timer.callback
         self.args = timer.args

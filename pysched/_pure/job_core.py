@@ -1,0 +1,243 @@
+"""The core of an engine that has jobs: what runs of jobs, and time-outs, need beside what timers need.
+
+Ground rules: those of `core`. The owner is told of errors and of jobs that have left with nothing held.
+"""
+
+from __future__ import annotations
+
+import time
+from _thread import get_ident
+from typing import TYPE_CHECKING, Any, final
+
+from pysched._pure.core import Core
+from pysched._pure.job_table import JobTable
+from pysched._pure.jobs import JobCall, Outcome
+from pysched.awaitables import is_awaitable, refuse
+from pysched.clock import NEVER, DrivingClock
+from pysched.reports import log_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pysched._pure.core import Session
+    from pysched._pure.jobs import Alarm, Job, JobState, Step
+    from pysched._pure.timers import Run
+    from pysched.clock import Clock
+
+__all__ = ["JobCore", "Ticket"]
+
+SEED = 0x9E3779B97F4A7C15
+
+
+class JobCore(Core):
+    """`owner` has `_job_failed(reference, error)` and `_job_left(reference)`."""
+
+    table: JobTable
+
+    def __init__(self, owner: Any, clock: Clock, name: str) -> None:
+        super().__init__(clock, name, None)
+        self.owner = owner
+        # With the clock of a test a run of the test can be repeated.
+        seed = SEED if isinstance(clock, DrivingClock) else (time.time_ns() ^ id(self)) & (1 << 64) - 1
+        self.table = JobTable(seed | 1)
+
+    # -- clocks -----------------------------------------------------------------------------------------
+
+    def read_wall(self) -> None:
+        self.table.steps.wall_offset = self.clock.wall_ns() - self.now()
+
+    def look(self) -> int:
+        self.read_wall()
+        return self.now()
+
+    # -- jobs -------------------------------------------------------------------------------------------
+
+    def add_job(self, job: Job, state: JobState, now_ns: int) -> None:
+        if state.wall:
+            self.read_wall()
+        with self.lock:
+            self._check_room(1)
+            self.table.add_job(job, state, now_ns)
+            self._wake_for(job)
+
+    def remove_job(self, reference: int) -> bool | None:
+        """Whether that prevented a run that would have come; None if there is no such job."""
+        with self.lock:
+            job = self.table.find(reference)
+            prevented = None if job is None else self.table.remove_job(job)
+        if job is not None:
+            job.release()
+            self.announce()
+        return prevented
+
+    def change(self, job: Job | None, way: Callable[..., Step | None], *args: Any) -> Step | None:
+        """As `JobTable.change`, None if there is no job; sees to what comes of it."""
+        if job is None:
+            return None
+        with self.lock:
+            step = self.table.change(job, way, *args)
+            if step is not None:
+                self._wake_for_run(job, step.queues)
+        self.announce()
+        self.settle()
+        return step
+
+    def resume_all(self) -> None:
+        now = self.look()
+        self.table.steps.all_paused = False
+        for job in list(self.table.jobs.values()):
+            self.change(job, self.table.steps.resumed_with_all, now)
+
+    def _wake_for_run(self, job: Job, queued: bool) -> None:
+        """Wake the loop for a run of a job that waits, or is due before what it sleeps for. Under the lock."""
+        session = self.session
+        if session is not None and queued:
+            session.sleeps_until_ns = -NEVER
+            session.wake.set()
+        elif job.armed:
+            self._wake_for(job)
+
+    def settle(self) -> None:
+        """Let go of the jobs that have left, and tell the owner."""
+        while self.table.left:
+            with self.lock:
+                job = self.table.bury()
+            if job is not None:
+                job.release()
+                try:
+                    self.owner._job_left(job.reference)
+                except BaseException as failure:
+                    log_error(f"{self.name}: the end of a job could not be told", failure)
+
+    # -- runs -------------------------------------------------------------------------------------------
+
+    def start_next(self, session: Session, now_ns: int, thread: int) -> Run | None:
+        run = super().start_next(session, now_ns, thread)
+        if isinstance(run, JobCall) and run.job.managed:
+            run.ticket = Ticket(self, run)
+            run.args = (run.ticket,)
+        return run
+
+    def start_due(self, session: Session, now_ns: int, thread: int) -> Run | None:
+        with self.lock:
+            run = self.start_next(session, now_ns, thread)
+            if run is None and thread:  # else it would be given to an executor
+                run = self._start_alarm(session, now_ns, thread)
+            return super().start_due(session, now_ns, thread) if run is None else run
+
+    def _start_alarm(self, session: Session, now_ns: int, thread: int) -> Run | None:
+        """Under the lock."""
+        return None if session.stopping or session.ended else self.table.start_alarm(thread, now_ns)
+
+    def run_alarms(self, session: Session, now_ns: int) -> None:
+        while True:
+            with self.lock:
+                alarm = self._start_alarm(session, now_ns, get_ident())
+            if alarm is None:
+                return
+            self.execute(alarm, session)
+            now_ns = self.now()
+
+    def run_alarm(self, alarm: Alarm) -> None:
+        """Run an alarm that may not be the first, at once."""
+        callback = alarm.callback
+        if callback is None or not self.cancel(alarm):
+            return
+        try:
+            callback()
+        except BaseException as error:
+            self.report(error, alarm)
+
+    def _call(self, run: Run, session: Session) -> None:
+        if not isinstance(run, JobCall):
+            super()._call(run, session)
+            return
+        callback, args, _ = run.take()
+        try:
+            result = callback(*args)
+            if not run.job.managed and is_awaitable(result):
+                raise refuse(result)
+        except BaseException as error:
+            self.fail(run, error)
+
+    def fail(self, run: Run, error: BaseException) -> BaseException | None:
+        if not isinstance(run, JobCall):
+            return super().fail(run, error)
+        try:
+            self.owner._job_failed(run.job.reference, error)
+        except BaseException as failure:
+            log_error(f"{self.name}: an error could not be reported", failure)
+        if run.ticket is None:
+            run.failed = True
+        else:
+            run.ticket.finish(True)
+        return None
+
+    def end(self, run: Run, dropped: bool = False) -> None:
+        if not isinstance(run, JobCall):
+            super().end(run, dropped)
+            return
+        end_ns = None
+        try:
+            end_ns = self.now()
+        finally:
+            with self.lock:
+                self.table.end(run, end_ns, dropped)
+                self._wake_for_run(run.job, False)
+            self.announce()
+            self.settle()
+
+    def current(self) -> tuple[int, int, int] | None:
+        """Reference, number and slot of the run of a job that this thread is inside of, or None."""
+        thread = get_ident()
+        for run in reversed(list(self.table.runs.values())):
+            if run.thread == thread:
+                return (run.job.reference, run.number, run.scheduled) if isinstance(run, JobCall) else None
+        return None
+
+
+@final
+class Ticket:
+    """A run of a managed job, whose manager says when it has ended and how.
+
+    `scheduled_wall_ns`: the slot on the wall clock. `number`: how many runs of the job have started, this included.
+    """
+
+    __slots__ = ("_claimed", "_core", "_finished", "_job", "number", "scheduled_wall_ns")
+
+    def __init__(self, core: JobCore, run: JobCall) -> None:
+        self._core = core
+        self._job = run.job
+        self.scheduled_wall_ns = run.scheduled
+        self.number = run.number
+        self._claimed = False
+        self._finished = False
+
+    @property
+    def reference(self) -> int:
+        """That of the job."""
+        return self._job.reference
+
+    def claim(self) -> bool:
+        """True for the one who asks first: the one who may end the run."""
+        with self._core.lock:
+            first = not self._claimed
+            self._claimed = True
+        return first
+
+    def finish(self, failed: bool, timed_out: bool = False) -> None:
+        """Ends the run: its instance is free."""
+        self._end(Outcome.TIMED_OUT if timed_out else Outcome.FAILED if failed else Outcome.SUCCEEDED)
+
+    def give_back(self) -> None:
+        """Frees the instance of a run that has no outcome: it went with the parent of a fork."""
+        self._end(Outcome.NONE)
+
+    def _end(self, outcome: Outcome) -> None:
+        core = self._core
+        now = core.now()
+        with core.lock:
+            first = not self._finished
+            self._claimed = self._finished = True
+        if first:
+            core.change(self._job, core.table.steps.ended, now, outcome)

@@ -1,0 +1,289 @@
+"""`JobEngine`: the twin's half of a `Scheduler`; it knows of slots, counts and clocks, not of names or retries.
+
+A job is named by its reference, an int never used twice by an engine.
+
+The owner, a `Scheduler`, is told, with nothing held:
+`_job_failed(reference, error)`   a run that is not managed has raised `error`, before the run is accounted for;
+`_job_left(reference)`            a job has left by itself, after its last run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pysched._pure.arguments import check_clock, check_executor, checked_name
+from pysched._pure.dispatcher import Dispatcher
+from pysched._pure.handle import new_handle
+from pysched._pure.invariants import check_table
+from pysched._pure.job_core import JobCore, Ticket
+from pysched._pure.job_invariants import check_jobs
+from pysched._pure.jobs import Alarm, Job, JobState, Phase
+from pysched._pure.schedules import CalendarSchedule
+from pysched._pure.timers import Timer
+from pysched.callbacks import is_simple
+from pysched.clock import NEVER, SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pysched._pure.handle import TimerHandle
+    from pysched.clock import Clock
+    from pysched.stats import EngineStats
+
+__all__ = ["CalendarSchedule", "JobEngine", "Ticket"]
+
+
+class JobEngine(Dispatcher):
+    """Runs jobs for `owner` on `executor`, which is what `Engine` takes, as are `clock` and `name`.
+
+    `prefix`: what ids by default begin with.
+    """
+
+    __slots__ = ("prefix",)
+
+    _core: JobCore
+
+    def __init__(self, owner: Any, executor: Any, clock: Clock | None, name: str, prefix: str) -> None:
+        self.prefix = prefix
+        check_executor(executor)
+        name = checked_name(name)
+        if clock is not None:
+            check_clock(clock)
+        super().__init__(JobCore(owner, SystemClock() if clock is None else clock, name), executor)
+        self._core.read_wall()
+
+    # -- registering ------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        period: int,
+        schedule: CalendarSchedule | None,
+        slot: int,
+        wall: bool,
+        managed: bool = False,
+        instances: int = 1,
+        until: int = NEVER,
+        jitter: int = 0,
+        max_runs: int = 0,
+        immediate: bool = False,
+    ) -> int:
+        """Adds a job and returns its reference; O(log n).
+
+        `period` ns, or `schedule`, or neither: one slot.  `slot`: the first, ns on the wall clock if `wall`, else on
+        the monotonic clock.  `managed`: `callback(ticket)` is called instead of `callback(*args)`.  `until` is on the
+        same clock, `jitter` ns, `max_runs` 0: any number.
+        """
+        single = not period and schedule is None
+        state = JobState(period, schedule, wall, slot, single, until, ticks_left=max_runs or None, immediate=immediate)
+        job = Job(callback, args, managed, instances, jitter)
+        self._core.add_job(job, state, self._core.now())
+        return job.reference
+
+    def add_plain(
+        self,
+        callback: Callable[[], object],
+        period: int,
+        schedule: CalendarSchedule | None = None,
+        single: bool = False,
+    ) -> str | None:
+        """Adds a job that is all default, if `callback` is a plain function or method without parameters.
+
+        `single`: with one slot, `period` ns from now.  Returns the job's id, which is the prefix and its reference in
+        hexadecimal digits; None for any other callback, or if the schedule never comes again.
+        """
+        if not is_simple(callback):
+            return None
+        core = self._core
+        now = core.now()
+        slot = min(now + period, NEVER)
+        if schedule is not None:
+            core.read_wall()
+            slot = schedule.next_shared(slot + core.table.steps.wall_offset)
+            if slot == NEVER:
+                return None
+        job = Job(callback, (), managed=False, instances=1, jitter=0)
+        core.add_job(job, JobState(period, schedule, schedule is not None, slot, single), now)
+        return f"{self.prefix}{job.reference:x}"
+
+    def call_later(self, delay: int, callback: Callable[[], object]) -> TimerHandle:
+        """Calls `callback()` on a worker, `delay` ns from now: a retry."""
+        return self._register(Timer(min(self._core.now() + delay, NEVER), callback, ()))
+
+    def call_alarm(self, delay: int, callback: Callable[[], object]) -> TimerHandle:
+        """Calls `callback()` on the loop's thread, `delay` ns from now: a time-out, which waits for no worker."""
+        return self._register(Alarm(min(self._core.now() + delay, NEVER), callback, ()))
+
+    def _register(self, timer: Timer) -> TimerHandle:
+        handle = new_handle(self._core, timer)
+        self._core.register(timer)
+        return handle
+
+    # -- one job ----------------------------------------------------------------------------------------
+
+    def remove(self, reference: int) -> bool | None:
+        """Removes a job: whether that prevented a run that would have come; None if there is no such job."""
+        return self._core.remove_job(reference)
+
+    def pause(self, reference: int) -> bool:
+        """Lets the job's slots pass by; False if there is no such job."""
+        job = self._core.table.find(reference)
+        return self._core.change(job, self._core.table.steps.paused) is not None
+
+    def resume(self, reference: int) -> bool:
+        """Waits for the job's next slot; False if there is no such job."""
+        now = self._core.look()
+        job = self._core.table.find(reference)
+        return self._core.change(job, self._core.table.steps.resumed, now) is not None
+
+    def run_job(self, reference: int) -> bool | None:
+        """Queues a run besides the slots: False if all instances are busy; None if there is no such job."""
+        now = self._core.look()
+        job = self._core.table.find(reference)
+        queued = self._core.change(job, self._core.table.steps.run_besides, now) is not None
+        return queued if job is not None and job.state.is_here else None
+
+    def reschedule(self, reference: int, period: int, schedule: CalendarSchedule | None, slot: int, wall: bool) -> bool:
+        """Gives the job a new grid; counters, pause and runs in progress stay, runs that wait are dropped."""
+        self._core.read_wall()
+        job = self._core.table.find(reference)
+        step = self._core.change(job, self._core.table.steps.rescheduled, period, schedule, slot, wall)
+        return step is not None
+
+    # -- all jobs ---------------------------------------------------------------------------------------
+
+    def pause_all(self) -> None:
+        """Lets all slots pass by from now on; apart from the pauses of single jobs."""
+        self._core.table.steps.all_paused = True
+
+    def resume_all(self) -> None:
+        """Ends `pause_all`: single slots that have passed come at once; O(n)."""
+        self._core.resume_all()
+
+    def snapshot(self, reference: int) -> tuple[Any, ...] | None:
+        """What there is to know of a job, a tuple (see `view`); None if there is no such job.  O(1)."""
+        self._core.read_wall()
+        job = self._core.table.find(reference)
+        return None if job is None else view(job, self._core.table.steps.wall_offset)
+
+    def snapshots(self) -> list[tuple[Any, ...]]:
+        """`snapshot` of all jobs, in the order of registration.  O(n)."""
+        self._core.read_wall()
+        offset = self._core.table.steps.wall_offset
+        views = [view(job, offset) for job in list(self._core.table.jobs.values())]
+        return [found for found in views if found is not None]
+
+    def __len__(self) -> int:
+        """How many jobs there are."""
+        return len(self._core.table.jobs)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def current(self) -> tuple[int, int, int] | None:
+        """`(reference, number, scheduled)` of the run of a job that this thread is inside of, or None."""
+        return self._core.current()
+
+    # -- clocks -----------------------------------------------------------------------------------------
+
+    def time_ns(self) -> int:
+        """The monotonic clock, ns."""
+        return self._core.now()
+
+    def wall_ns(self) -> int:
+        """The wall clock, ns since the Unix epoch."""
+        return self._core.clock.wall_ns()
+
+    # -- life -------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._loop.start(self)
+
+    def run(self) -> None:
+        try:
+            self._loop.run(self)
+        finally:
+            self._core.settle()
+
+    def stop(self, timeout: float | None) -> bool:
+        try:
+            return self._loop.stop(self, timeout)
+        finally:
+            self._core.settle()
+
+    def wait_idle(self, timeout: float | None) -> bool:
+        return self._loop.wait_idle(timeout)
+
+    def stats(self) -> EngineStats:
+        return self._core.stats()
+
+    def _check(self) -> None:
+        with self._core.lock:
+            check_table(self._core.table)
+            check_jobs(self._core.table)
+
+    # -- what a DrivingClock asks, so that time-outs fire while a callback sleeps; fork ------------------
+
+    def _run_next(self, now_ns: int) -> bool:
+        self._core.read_wall()
+        try:
+            return super()._run_next(now_ns)
+        finally:
+            self._core.settle()
+
+    def _next_alarm_ns(self) -> int | None:
+        """When the earliest alarm is due, or None.  O(n)."""
+        with self._core.lock:
+            alarm = self._core.table.next_alarm() if self.running else None
+        return None if alarm is None else alarm.due_ns
+
+    def _run_alarm(self) -> None:
+        """Runs the earliest alarm, whatever stands before it in the heap."""
+        with self._core.lock:
+            alarm = self._core.table.next_alarm()
+        if alarm is not None:
+            self._core.run_alarm(alarm)
+
+    def _after_fork_in_child(self) -> None:
+        dropped = self._core.table.dropped
+        super()._after_fork_in_child()
+        self._core.table.dropped = dropped  # in the parent they run
+        self._core.settle()
+
+
+def view(job: Job, wall_offset: int) -> tuple[Any, ...] | None:
+    """A job at one instant, times in ns on the wall clock, None for never; None if it has left:
+
+    `(reference, order, callback, next, enabled, period, schedule, failing, started, succeeded, failed, timed_out,
+    coalesced, paused, last_start, last_end, running, instances, slot, until, ticks_left, single)`
+    """
+    state, callback = job.state, job.callback
+    if not state.is_here or callback is None:
+        return None
+    offset = 0 if state.wall else wall_offset
+    pending = state.phase is Phase.PENDING
+    return (
+        job.reference,
+        job.reference,  # which are given in this order
+        callback,
+        state.due_ns + wall_offset if pending and state.due_ns != NEVER else None,
+        not state.disabled,
+        state.period,
+        state.schedule,
+        state.failing,
+        state.started,
+        state.succeeded,
+        state.failed,
+        state.timed_out,
+        state.coalesced,
+        state.paused,
+        state.last_start if state.started else None,
+        state.last_end if state.succeeded + state.failed else None,
+        len(state.waiting) + state.active,
+        job.instances,
+        state.slot + offset if pending and state.slot != NEVER else None,
+        state.until + offset if state.until != NEVER else NEVER,
+        state.ticks_left or 0,
+        state.single,
+    )

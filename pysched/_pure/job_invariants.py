@@ -1,0 +1,36 @@
+"""What always holds of the jobs of a table, for tests: ``JobEngine._check()``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from pysched._pure.jobs import Job, JobCall, Phase
+
+if TYPE_CHECKING:
+    from pysched._pure.job_table import JobTable
+
+__all__ = ["check_jobs"]
+
+
+def check_jobs(table: JobTable) -> None:
+    """Assert every invariant of jobs. Under the lock of the engine."""
+    calls = Counter(run.job for run in table.runs.values() if isinstance(run, JobCall))
+    known = set(table.jobs.values())
+    for timer in [*table.armed_timers(), *table.ready.values()]:
+        assert not isinstance(timer, Job) or timer in known, "a job that is gone is in the heap or in the ready queue"
+    armed = set(table.armed_timers())
+    for reference, job in table.jobs.items():
+        state = job.state
+        assert job.reference == reference
+        assert state.phase is not Phase.GONE
+        assert (state.phase is Phase.PENDING) == job.armed == job.live == (job in armed)
+        assert (job.due_ns, job.order) == (state.due_ns, state.order)
+        assert state.phase is not Phase.LEFT or job in table.left, "a job has left and nobody will be told"
+        waiting = [waiting.order for waiting in state.waiting]
+        assert waiting == [order for order, timer in table.ready.items() if timer is job], "runs that wait are lost"
+        assert 0 <= len(waiting) + state.active <= job.instances, "a job has more runs than instances"
+        assert job.managed or calls[job] == state.active
+        assert not state.owed or (state.single and state.phase is Phase.ENDED)
+        assert state.slot < state.until or job.state.slot >= 2**63 - 1 or state.phase is not Phase.PENDING
+        assert state.phase is not Phase.ENDED or waiting or state.active or state.owed, "a job has ended and stays"
