@@ -270,7 +270,7 @@ class ManagedRun:
         cancelled = isinstance(error, JobCancelled)
         if not cancelled:
             runner.report(error, run, job.options)
-        if self.attempts > job.options.max_retries or cancelled or self.last or self.token.cancelled or runner.closing:
+        if self.attempts > job.options.max_retries or cancelled or self.is_final():
             self.end(error)
             return False
         try:
@@ -281,13 +281,13 @@ class ManagedRun:
             runner.report(failure, run, job.options)
             self.end(error)
             return False
-        if self.is_unwanted():  # a shutdown or a time-out came between
+        if self.is_final():  # since a moment ago
             self.drop_retry(error)
         return True
 
-    def is_unwanted(self) -> bool:
-        """Whether no retry is to come: the run is over, was told to be the last attempt, or a shutdown has begun."""
-        return self.over or self.last or self.job.runner.closing
+    def is_final(self) -> bool:
+        """Whether no retry may follow, because of a removal, a time-out or a shutdown."""
+        return self.last or self.over or self.token.cancelled or self.job.runner.closing
 
     def end(self, error: BaseException | None) -> None:
         """End the tick, unless its time has run out; then this was the end of an abandoned call."""

@@ -107,22 +107,23 @@ class ManualClock(DrivingClock):
         Raises:
             TypeError, ValueError: `duration` is none; the time has not moved.
         """
-        if duration is None:
-            raise TypeError("duration must be a number of seconds, got NoneType")
-        self.sleep_until(lambda: False, duration)
+        self._sleep(lambda: False, _duration_ns(duration, "duration"))
 
     def sleep_until(self, over: Callable[[], bool], duration: float | str | timedelta | None) -> None:
         """`sleep`, but only until ``over()``, which is asked whenever the time-out of a run has come.
 
         `duration` None: without limit; RuntimeError if no time-out is left.
         """
-        target = NEVER if duration is None else min(self._time_ns + _duration_ns(duration, "duration"), NEVER)
+        self._sleep(over, None if duration is None else _duration_ns(duration, "duration"))
+
+    def _sleep(self, over: Callable[[], bool], length: int | None) -> None:
+        target = NEVER if length is None else min(self._time_ns + length, NEVER)
         while not over() and (alarm := self._earliest(target, "_next_alarm_ns")) is not None:
             due, driven = alarm
             self._move_to(due)
             driven._run_alarm()
         if not over():
-            if duration is None:
+            if length is None:
                 raise RuntimeError("what this waits for never comes: time moves on this thread only")
             self._move_to(target)
 
