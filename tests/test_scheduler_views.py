@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import gc
 import threading
-import time
 from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
