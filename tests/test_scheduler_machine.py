@@ -273,7 +273,7 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self):
         assert self.real.scheduler.shutdown() == []
-        assert not self.real.scheduler._runner.open
+        assert not self.real.scheduler._runner.all_open()
 
 
 @pytest.mark.slow
