@@ -24,6 +24,7 @@ except ImportError:
 from bench.measure import cpu_ns
 from bench.peers import event_loop, heap
 from bench.peers.engines import NATIVE, TWIN
+from bench.peers.schedulers import OURS, RUST
 from bench.workload import delays
 
 __all__ = ["measure"]
@@ -36,6 +37,8 @@ PENDING: dict[str, Callable[[array[float]], object]] = {
     "heapq.heappush": heap.pending,
     "asyncio call_later": event_loop.pending,
     "twin": TWIN.pending,
+    "Scheduler": lambda waits: OURS.pending(len(waits)),
+    "rust-py-scheduler": lambda waits: RUST.pending(len(waits)),
 }
 IDLE = {"pysched": NATIVE.idle, "asyncio": event_loop.idle, "twin": TWIN.idle}
 IDLE_SECONDS = 2.0

@@ -109,7 +109,7 @@ cdef object add_many(Dispatcher self, object delays, object callback, object arg
     cdef int failure
     cdef int64_t now
     cdef bint wake
-    cdef uint32_t forks = core.forks
+    cdef uint32_t forks
     if not callable(callback):
         raise TypeError(f"callback must be callable, got {type(callback).__name__}")
     if isinstance(delays, (str, bytes, bytearray)):
@@ -129,6 +129,7 @@ cdef object add_many(Dispatcher self, object delays, object callback, object arg
     failure = core_reserve(core, times.count, 0)
     if not failure:
         core.reserved += times.count
+    forks = core.forks                   # not before: a user's clock or an iterator may have forked
     unlock(&core.mutex)
     if failure:
         raise_shortage(failure)

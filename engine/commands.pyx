@@ -21,7 +21,8 @@ cdef str EXECUTE = "execute"
 
 
 cdef class CommandScheduler(Dispatcher):
-    """Runs commands after a delay, once or repeatedly, one at a time, with a shared context.
+    """CommandScheduler(context=None, on_error=None, name='scheduler', *, clock=None, max_workers=1)\n--\n\n\
+    Runs commands after a delay, once or repeatedly, one at a time, with a shared context.
 
     A command is any object with `execute(context)`; `key` (None: no key) and `repeat_interval_s` (None: runs once)
     are optional.  See `pysched.Command`.
@@ -102,8 +103,11 @@ cdef class CommandScheduler(Dispatcher):
         """Runs `command` after `delay_s` seconds and then again `interval_s` seconds after the end of each run.
 
         `interval_s`: finite and > 0. `delay_s`: finite and >= 0, default 0. `key`: used instead of the command's
-        own; None (default): the command's own.  Submits a `ScheduledCommand` through `self.submit`, which is also
-        what `on_error` is given; raises what `submit` does, and costs as much.
+        own; None (default): the command's own.
+
+        Submits a `ScheduledCommand` through `self.submit`.  From then on its `repeat_interval_s` counts, not that of
+        the command inside it, and `on_error` is told of it; the command is its `.command`.  Raises what `submit`
+        does, and costs as much.
         """
         global ScheduledCommand
         interval_ns(interval_s, "interval_s")

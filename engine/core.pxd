@@ -189,7 +189,6 @@ cdef struct Core:
     uint32_t ended                   # jobs that have left, linked by their keys, and are still to be told of
     uint64_t job_order               # that of the latest job
     size_t alarms                    # that are pending
-    size_t wall_jobs                 # live jobs on the wall clock
     int64_t wall_offset              # wall clock - monotonic clock, ns
     uint64_t random                  # state of the generator of jitter
     bint all_paused

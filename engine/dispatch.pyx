@@ -473,10 +473,14 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
     self.wake()
     if self.driven:
         self.clock.detach(self)
+    if core.ended:
+        self.reap()
     if inside:
         return idle
     if not core_wait_for(self.c, lambda: has_ended(self), timeout) or core.phase != STOPPED:
         return False
+    if core.ended:                       # by what was dropped
+        self.reap()
     if thread is not None and thread is not threading.current_thread():
         # Its last lines: no thread of ours is seen after a stop.
         thread.join(None if deadline is None else min(max(deadline - monotonic(), 0), TIMEOUT_MAX))

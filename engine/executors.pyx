@@ -118,8 +118,11 @@ cdef class Submitted:
     cdef bint finished
 
     def __call__(self, future):
-        cdef Runner *runner = runner_new()
+        cdef Runner *runner
         cdef Core *core = self.dispatcher.c
+        if self.finished:                # the future told before
+            return
+        runner = runner_new()
         lock(&core.mutex)
         runner_enter(core, runner)
         runner.calling = True

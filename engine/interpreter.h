@@ -55,7 +55,8 @@ static inline int pysched_is_awaitable(PyObject *object) {
     return methods != NULL && methods->am_await != NULL;
 }
 
-/* Whether it is a plain function or method without parameters, which gives no coroutine or generator of one. */
+/* Whether it is a plain function or method without parameters, which gives no coroutine or generator of one. One that
+   takes anything and has attributes may have the signature of another (functools.wraps). */
 static inline int pysched_is_simple(PyObject *callback) {
     int own = 0;
     PyCodeObject *code;
@@ -67,8 +68,9 @@ static inline int pysched_is_simple(PyObject *callback) {
     if (!PyFunction_Check(callback)) return 0;
     code = (PyCodeObject *)PyFunction_GET_CODE(callback);
     dict = ((PyFunctionObject *)callback)->func_dict;
-    return code->co_argcount == own && (dict == NULL || PyDict_GET_SIZE(dict) == 0) && code->co_kwonlyargcount == 0
-        && !(code->co_flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR));
+    return code->co_argcount == own && code->co_kwonlyargcount == 0
+        && !(code->co_flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR))
+        && (!(code->co_flags & (CO_VARARGS | CO_VARKEYWORDS)) || dict == NULL || PyDict_GET_SIZE(dict) == 0);
 }
 
 static inline PyObject *pysched_id_of(PyObject *prefix, uint64_t reference) {

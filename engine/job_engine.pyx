@@ -226,7 +226,6 @@ cdef class JobEngine(Dispatcher):
         job.queue = queue
         job.instances = instances
         job.flags = flags
-        core.wall_jobs += flags & WALL != 0
         reference = <uint64_t>record.generation << SLOT_BITS | index
         wake = core_wants_wake(core, entry.when)
         unlock(&core.mutex)
@@ -533,7 +532,8 @@ cdef class JobEngine(Dispatcher):
         if self.c.native_clock:
             self.c.wall_offset = wall_ns() - monotonic_ns()
         else:
-            self.c.wall_offset = <int64_t>self.clock.wall_ns() - self.clock_ns()
+            # In Python's integers: the clock of a test may be beyond the year 2262.
+            self.c.wall_offset = self.clock.wall_ns() - <object>self.clock_ns()
         return 0
 
     # -- life --

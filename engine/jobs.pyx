@@ -375,10 +375,8 @@ cdef void job_regrid(
     if schedule != NULL:
         schedule.jobs += 1
     drop_queued(core, index)
-    if wall != (job.flags & WALL != 0):
-        core.wall_jobs += 1 if wall else -1
-        if job.until != NEVER:           # on the job's clock, as its slots
-            job.until += core.wall_offset if wall else -core.wall_offset
+    if job.until != NEVER and wall != (job.flags & WALL != 0):       # it is on the job's clock, as its slots are
+        job.until += core.wall_offset if wall else -core.wall_offset
     job.flags &= ~(WALL | OWED | IMMEDIATE | SINGLE)
     job.flags |= (WALL if wall else 0) | (0 if period or schedule != NULL else SINGLE)
     job.period = period

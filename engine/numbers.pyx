@@ -21,7 +21,7 @@ cdef double finite(object value, str name, str rule) except? -1:
     else:
         kind = type(value)
         if (issubclass(kind, (bool, str)) or not (hasattr(kind, "__float__") or hasattr(kind, "__index__"))
-                or is_array_bool(value)):
+                or is_no_real_number(value)):
             raise TypeError(f"{name} must be a number of seconds, got {kind.__name__}")
         try:
             number = float(value)
@@ -34,13 +34,13 @@ cdef double finite(object value, str name, str rule) except? -1:
     return number
 
 
-cdef bint is_array_bool(object value) except -1:
-    """Whether this is `numpy.bool_`, or an array of it, which has `__float__` as well.
+cdef bint is_no_real_number(object value) except -1:
+    """Whether this is a truth value or a complex number of NumPy's, or an array of them, which have `__float__` too.
 
     Told by the kind of its dtype: the class is named `bool` or `bool_`, depending on the version, and arrays of other
     libraries that keep to NumPy's types are not of NumPy's classes.
     """
-    return getattr(getattr(value, "dtype", None), "kind", None) == "b"
+    return getattr(getattr(value, "dtype", None), "kind", None) in ("b", "c")
 
 
 cdef int64_t checked_ns(object value, str name) except -1:

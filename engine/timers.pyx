@@ -18,7 +18,6 @@ from .core cimport (
     READY,
     RUNNING,
     STALE_ALLOWANCE,
-    WALL,
     ZOMBIE,
     Core,
     Entry,
@@ -234,7 +233,6 @@ cdef bint release_job(Core *core, uint32_t index, Slot *slot) noexcept nogil:
     if job.waiting > 1:                  # room in the ring beyond one for each slot goes with the job
         core_leave_ring(core, index)
     core.instances -= job.instances - 1
-    core.wall_jobs -= job.flags & WALL != 0
     if job.schedule != NULL:
         job.schedule.jobs -= 1
     free(job.queue)

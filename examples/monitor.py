@@ -4,7 +4,7 @@
     python examples/monitor.py --targets FILE      the URLs in FILE, one a line
 
 An `Engine` with a pool of threads runs the checks, each target on a periodic timer of its own. In the
-demonstration a `CommandScheduler` takes one service down half-way and brings it back. The exit status is 0 if
+demonstration a `Scheduler` takes one service down half-way and brings it back. The exit status is 0 if
 that outage was found and seen to end and every check that fell due is accounted for, 1 if not, 130 on Ctrl-C.
 """
 
@@ -17,7 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from pysched import Command, CommandScheduler, Engine
+from pysched import Engine, JobRun, Scheduler
 from uptime.probe import Prober, Url
 from uptime.screen import Screen, milliseconds
 from uptime.services import Services
@@ -32,25 +32,24 @@ PATIENCE = 6.0  # seconds that late checks are waited for after the end
 
 @dataclass
 class Drill:
-    """What is done to the services, and when: the context of the commands that do it."""
+    """What is done to the services, by jobs that run once, and when that was."""
 
     services: Services
     engine: Engine
     down_at: float | None = None
     back_at: float | None = None
-    last_error: BaseException | None = None
+    error: BaseException | None = None
 
+    def take_down(self) -> None:
+        self.down_at = self.engine.time()
+        self.services.take_down(VICTIM)
 
-class TakeDown(Command):
-    def execute(self, context: Drill) -> None:
-        context.down_at = context.engine.time()
-        context.services.take_down(VICTIM)
+    def bring_back(self) -> None:
+        self.services.bring_back(VICTIM)
+        self.back_at = self.engine.time()
 
-
-class BringBack(Command):
-    def execute(self, context: Drill) -> None:
-        context.services.bring_back(VICTIM)
-        context.back_at = context.engine.time()
+    def failed(self, error: BaseException, run: JobRun) -> None:
+        self.error = error
 
 
 def watch(monitor: Monitor, screen: Screen) -> None:
@@ -63,8 +62,8 @@ def watch(monitor: Monitor, screen: Screen) -> None:
 
 def drill_report(drill: Drill, monitor: Monitor) -> tuple[bool, str]:
     """Whether the outage of the drill was found and seen to end, and the line that says so."""
-    if drill.last_error is not None or drill.down_at is None or drill.back_at is None:
-        return False, f"it failed itself: {drill.last_error or 'it did not take place'}"
+    if drill.error is not None or drill.down_at is None or drill.back_at is None:
+        return False, f"it failed itself: {drill.error or 'it did not take place'}"
     victim = monitor.services[drill.services.urls[VICTIM]]
     found = [outage for outage in victim.outages if outage.overlaps(drill.down_at, drill.back_at)]
     if not found:
@@ -101,16 +100,16 @@ def run(options: argparse.Namespace, urls: list[Url], services: Services | None)
         monitor = Monitor(engine, urls, prober, interval=options.interval, seconds=options.seconds)
         screen = Screen(monitor)
         drill = Drill(services, engine) if services else None
-        director = CommandScheduler(drill, name="drill")
+        director = Scheduler(1, name="drill", on_error=drill.failed if drill else None)
         if drill:
-            director.submit(TakeDown(), delay_s=options.seconds / 2)
-            director.submit(BringBack(), delay_s=options.seconds * 2 / 3)
+            director.after(options.seconds / 2, drill.take_down)
+            director.after(options.seconds * 2 / 3, drill.bring_back)
         try:
             engine.start()
-            director.start()
+            director.start_background()
             watch(monitor, screen)
         finally:
-            director.stop()
+            director.shutdown()
             books = monitor.close()
             screen.finish()
 

@@ -12,14 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PLAIN", "Wanted", "check_callback", "is_simple", "name_of", "qualified_name_of", "wanted_of"]
 
-# Functions that are async; and those that take anything, whose signature may be another's (`functools.wraps`).
-_NOT_SIMPLE = (
-    inspect.CO_COROUTINE
-    | inspect.CO_ITERABLE_COROUTINE
-    | inspect.CO_ASYNC_GENERATOR
-    | inspect.CO_VARARGS
-    | inspect.CO_VARKEYWORDS
-)
+_ASYNC = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_ANYTHING = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 class Wanted(NamedTuple):
@@ -34,16 +28,17 @@ PLAIN = Wanted(cancel=False, ctx=False)
 
 def is_simple(callback: object) -> bool:
     """Whether it is a plain function or method without parameters: then there is nothing more to ask. O(1), fast."""
-    kind = type(callback)
-    if kind is FunctionType:
-        code = callback.__code__  # type: ignore[attr-defined]
-        return not (code.co_argcount or code.co_kwonlyargcount or code.co_flags & _NOT_SIMPLE)
-    if kind is MethodType:
-        function = callback.__func__  # type: ignore[attr-defined]
-        if type(function) is FunctionType:
-            code = function.__code__
-            return code.co_argcount == 1 and not (code.co_kwonlyargcount or code.co_flags & _NOT_SIMPLE)
-    return False
+    own = 0
+    if type(callback) is MethodType:
+        callback = callback.__func__
+        own = 1
+    if type(callback) is not FunctionType:
+        return False
+    code = callback.__code__
+    if code.co_argcount != own or code.co_kwonlyargcount or code.co_flags & _ASYNC:
+        return False
+    # One that takes anything may have the signature of another, as an attribute (functools.wraps).
+    return not code.co_flags & _ANYTHING or not callback.__dict__
 
 
 def check_callback(callback: object) -> None:

@@ -163,7 +163,7 @@ def _number(value: object, name: str, rule: str) -> int | float:
         if (
             issubclass(kind, (bool, str))
             or not (hasattr(kind, "__float__") or hasattr(kind, "__index__"))
-            or _is_array_bool(value)
+            or _is_no_real_number(value)
         ):
             raise TypeError(f"{name} must be a number of seconds, got {kind.__name__}")
         try:
@@ -180,13 +180,13 @@ def _number(value: object, name: str, rule: str) -> int | float:
     return value  # type: ignore[return-value]
 
 
-def _is_array_bool(value: object) -> bool:
-    """Whether this is `numpy.bool_`, or an array of it, which has ``__float__`` as well.
+def _is_no_real_number(value: object) -> bool:
+    """Whether this is a truth value or a complex number of NumPy's, or an array of them, which have ``__float__`` too.
 
     Told by the kind of its dtype: the class is named ``bool`` or ``bool_``, depending on the version, and
     arrays of other libraries that keep to NumPy's types are not of NumPy's classes.
     """
-    return getattr(getattr(value, "dtype", None), "kind", None) == "b"
+    return getattr(getattr(value, "dtype", None), "kind", None) in ("b", "c")
 
 
 def _rounded_up(number: float) -> int:

@@ -98,6 +98,7 @@ class JobOptions:
             and self.retry_backoff == 0.5
             and self.timeout is None
             and self.on_error is None
+            and not self.jitter
         )
 
 

@@ -142,9 +142,10 @@ class Runner:
             run.cancel()
 
     def drop_retries(self, reference: int) -> None:
-        """End the ticks of a removed job that wait for a retry."""
+        """End the ticks of a removed job that wait for a retry; one whose attempt goes on will have no other."""
         for run in list(self.open):
             if run.ticket.reference == reference:
+                run.last = True
                 run.drop_retry(JobCancelled("the job was removed before the retry"))
 
     def forget_threads(self) -> None:
@@ -191,16 +192,29 @@ class ManagedJob:
 class ManagedRun:
     """A tick, over all its attempts."""
 
-    __slots__ = ("__weakref__", "alarm", "attempts", "calling", "job", "job_id", "over", "retry", "ticket", "token")
+    __slots__ = (
+        "__weakref__",
+        "alarm",
+        "attempts",
+        "calling",
+        "job",
+        "job_id",
+        "last",
+        "over",
+        "retry",
+        "ticket",
+        "token",
+    )
 
     def __init__(self, job: ManagedJob, ticket: Ticket) -> None:
         self.job = job
         self.ticket = ticket
-        self.job_id = job.options.id or job.identify(ticket.reference)
+        self.job_id = job.identify(ticket.reference) if job.options.id is None else job.options.id
         self.token = CancelToken(job.runner.clock)
         self.attempts = 0
         self.calling = False
         self.over = False
+        self.last = False  # whether there is no retry any more, as the job was removed
         self.alarm: Timer | None = None
         self.retry: Timer | None = None
 
@@ -256,7 +270,7 @@ class ManagedRun:
         cancelled = isinstance(error, JobCancelled)
         if not cancelled:
             runner.report(error, run, job.options)
-        if self.attempts > job.options.max_retries or cancelled or self.token.cancelled or runner.closing:
+        if self.attempts > job.options.max_retries or cancelled or self.is_final():
             self.end(error)
             return False
         try:
@@ -267,12 +281,13 @@ class ManagedRun:
             runner.report(failure, run, job.options)
             self.end(error)
             return False
-        if self.is_unwanted():  # a shutdown or a time-out came between
+        if self.is_final():  # since a moment ago
             self.drop_retry(error)
         return True
 
-    def is_unwanted(self) -> bool:
-        return self.over or self.job.runner.closing
+    def is_final(self) -> bool:
+        """Whether no retry may follow, because of a removal, a time-out or a shutdown."""
+        return self.last or self.over or self.token.cancelled or self.job.runner.closing
 
     def end(self, error: BaseException | None) -> None:
         """End the tick, unless its time has run out; then this was the end of an abandoned call."""
@@ -300,13 +315,15 @@ class ManagedRun:
         if self.calling:
             # Taken now, as a one-shot leaves with this.
             info = runner.look(self.ticket.reference)
-            runner.abandoned[self] = info and replace(
-                info,
-                running=info.running - 1,
-                error_count=info.error_count + 1,
-                timeout_count=info.timeout_count + 1,
-                last_error=text,
-            )
+            if info is not None:
+                info = replace(
+                    info,
+                    running=info.running - 1,
+                    error_count=info.error_count + 1,
+                    timeout_count=info.timeout_count + 1,
+                    last_error=text,
+                )
+            runner.abandoned[self] = info
         runner.failed(self.ticket.reference, text)
         runner.open.pop(self, None)
         self.ticket.finish(True, True)

@@ -31,8 +31,10 @@ class EngineStats(NamedTuple):
     ready: runs that are due and wait for a worker.
     running: callbacks in progress.
     pending: timers that may still start, ``len(engine)``.
-    dropped: callbacks handed to an executor that cancelled them.
-    abandoned: always 0 for an engine of its own.
+    dropped: callbacks that were given to an executor and never ran, because it cancelled their futures; they are not
+        among those started. Only executors that are no ThreadPoolExecutor do that.
+    abandoned: callbacks that were given up while they still run. An `Engine` gives none up, so this is 0; the field is
+        there for schedulers with time-outs.
     lateness: see `Lateness`.
     """
 

@@ -34,8 +34,9 @@ class ManualClock(DrivingClock):
     """A clock that only a test moves; any number of engines and schedulers may share it.
 
     Its monotonic time starts at 0, its wall clock at `wall`, an aware datetime (default: the year
-    2000, in UTC). A duration is a number of seconds, a string such as ``"1h30m"`` or ``"250ms"``
-    (units d h m s ms, falling, each once), or a `timedelta`; it must be finite and >= 0.
+    2000, in UTC). A duration is a number of seconds, a `timedelta`, or a string: whole numbers with the
+    units d h m s ms, each unit at most once and the larger first, blanks only around: ``"1h30m"``, ``"2d"``,
+    ``"250ms"``. It must be finite and >= 0.
 
     Raises:
         TypeError: `wall` is no datetime.
@@ -106,22 +107,23 @@ class ManualClock(DrivingClock):
         Raises:
             TypeError, ValueError: `duration` is none; the time has not moved.
         """
-        if duration is None:
-            raise TypeError("duration must be a number of seconds, got NoneType")
-        self.sleep_until(lambda: False, duration)
+        self._sleep(lambda: False, _duration_ns(duration, "duration"))
 
     def sleep_until(self, over: Callable[[], bool], duration: float | str | timedelta | None) -> None:
         """`sleep`, but only until ``over()``, which is asked whenever the time-out of a run has come.
 
         `duration` None: without limit; RuntimeError if no time-out is left.
         """
-        target = NEVER if duration is None else min(self._time_ns + _duration_ns(duration, "duration"), NEVER)
+        self._sleep(over, None if duration is None else _duration_ns(duration, "duration"))
+
+    def _sleep(self, over: Callable[[], bool], length: int | None) -> None:
+        target = NEVER if length is None else min(self._time_ns + length, NEVER)
         while not over() and (alarm := self._earliest(target, "_next_alarm_ns")) is not None:
             due, driven = alarm
             self._move_to(due)
             driven._run_alarm()
         if not over():
-            if duration is None:
+            if length is None:
                 raise RuntimeError("what this waits for never comes: time moves on this thread only")
             self._move_to(target)
 
@@ -136,7 +138,10 @@ class ManualClock(DrivingClock):
         elif isinstance(duration, str):
             step = _parsed_ns(duration, "duration")
         else:
-            step = instant_ns(duration, "duration")
+            try:
+                step = instant_ns(duration, "duration")
+            except TypeError as error:
+                raise _no_duration(duration, "duration") from error
         with self._moving:
             self._wall_offset_ns += step
 
@@ -219,7 +224,15 @@ def _duration_ns(duration: object, name: str) -> int:
         if length < 0:
             raise ValueError(f"{name} must be finite and >= 0, got {duration!r}")
         return length
-    return delay_ns(duration, name)
+    try:
+        return delay_ns(duration, name)
+    except TypeError as error:
+        raise _no_duration(duration, name) from error
+
+
+def _no_duration(value: object, name: str) -> TypeError:
+    kind = type(value).__name__
+    return TypeError(f'{name} must be a number of seconds, a string like "1h30m" or a timedelta, got {kind}')
 
 
 def _timedelta_ns(delta: timedelta) -> int:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["After", "At", "Cron", "Every", "Trigger"]
 
+LONG_AGO = NEVER // 2
+"""How late a moment can be, in ns: 146 years; earlier ones count as this late."""
+
 
 class Trigger(ABC):
     """`period` ns, or a `schedule`, or neither; `wall`: its slots are on the wall clock.
@@ -77,4 +80,4 @@ class At(Trigger):
         self.zone = when.tzinfo
 
     def first_slot(self, now: int, wall_now: int, start_at: int | None) -> int:  # noqa: ARG002
-        return max(-NEVER, min(self.when_ns, NEVER))
+        return max(wall_now - LONG_AGO, min(self.when_ns, NEVER))

@@ -3,6 +3,8 @@
 A `threading.Event` holds a lock of its own for a moment in ``set``; a signal handler that calls
 ``set`` just then, on the same thread, waits for itself. A raw lock used as a binary semaphore has
 no such moment: one call, no state in between. That is all there is here.
+
+(Not a `SimpleQueue`, whose ``get`` waits for ever if a signal comes at the very end of its time-out.)
 """
 
 from __future__ import annotations
@@ -32,8 +34,11 @@ def _permit(semaphore: LockType) -> None:
     """Let one ``acquire`` through, now or later; permits do not add up."""
     try:
         semaphore.release()
-    except RuntimeError:
-        pass  # there was a permit already
+    except RuntimeError as error:
+        # There was a permit already, if the lock says so: not if the recursion limit does, and not a signal handler.
+        from_here = error.__traceback__ is not None and error.__traceback__.tb_next is None
+        if not (type(error) is RuntimeError and from_here):
+            raise
 
 
 def _acquire(semaphore: LockType, timeout: float | None) -> None:
@@ -109,6 +114,10 @@ class Waiters:
                 self._semaphores.remove(semaphore)
 
     def notify(self) -> None:
-        """Make every waiting thread look at its condition again. Takes no lock."""
+        """Make every waiting thread look at its condition again. Takes no lock.
+
+        Who brings about the condition under a lock that its predicate takes may call this first, under the same
+        lock: then nothing that is raised in between, by a signal handler say, can keep it from those who wait.
+        """
         for semaphore in tuple(self._semaphores):
             _permit(semaphore)

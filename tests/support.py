@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pysched
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
@@ -23,6 +25,8 @@ WAIT = 20.0
 
 SCRIPTS = Path(__file__).parent / "isolated"
 """Programs that tests run in a process of their own."""
+
+LIBRARY = str(Path(pysched.__file__).parent)
 
 MODES = ("inline", "one worker", "two workers", "user's pool", "manual")
 EXECUTORS: dict[str, Any] = {"inline": None, "one worker": 1, "two workers": 2, "manual": None}
@@ -43,6 +47,33 @@ HANDLES = {name: register for name, register in REGISTRATIONS.items() if name !=
 
 def nothing(*args: object) -> None:
     """A callback that does nothing."""
+
+
+class Intruder:
+    """Runs `act` once at the `moment`-th of the moments at which CPython may let a signal handler or a destructor in.
+
+    Those are, in the library's Python code, the start of each function and the return of each function in C.
+    """
+
+    def __init__(self, moment: int, act: Callable[[], object]) -> None:
+        self._left = moment
+        self._act = act
+        self.came = False
+
+    def __enter__(self) -> Intruder:
+        self._before = sys.getprofile()
+        sys.setprofile(self._look)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        sys.setprofile(self._before)
+
+    def _look(self, frame: Any, event: str, arg: object) -> None:
+        if event in ("call", "c_return") and frame.f_code.co_filename.startswith(LIBRARY):
+            self._left -= 1
+            if self._left == 0:
+                self.came = True
+                self._act()
 
 
 def wait_until(predicate: Callable[[], object], timeout: float = WAIT) -> bool:

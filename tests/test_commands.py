@@ -1689,3 +1689,39 @@ def test_any_program_runs_as_in_the_model(impl, program):
             assert trace == model.trace
         scheduler._check()
     scheduler.stop()
+
+
+def test_a_command_whose_own_execute_hides_that_of_its_class_with_none_is_no_command(make, clock):
+    class Hidden:
+        def execute(self, context):
+            raise AssertionError("hidden")
+
+    hidden = Hidden()
+    hidden.execute = None
+    scheduler = make(clock=clock)
+    scheduler.start()
+    for call in (lambda: scheduler.submit(hidden), lambda: scheduler.schedule(hidden, 1)):
+        with pytest.raises(TypeError, match=r"must have an execute\(context\) method"):
+            call()
+    assert clock.advance(10) == 0
+
+
+def test_an_execute_of_none_is_an_error_when_it_runs_if_it_was_not_one_before(make, clock):
+    """The compiled engine looks at a class once: what hides its `execute` in one command is met at the run."""
+
+    class Command:
+        def execute(self, context):
+            pass
+
+    errors = []
+    scheduler = make(clock=clock, on_error=lambda exc, command: errors.append((type(exc), command)))
+    scheduler.start()
+    scheduler.submit(Command())
+    hidden = Command()
+    hidden.execute = None
+    try:
+        scheduler.submit(hidden)
+    except TypeError as error:
+        errors.append((type(error), hidden))
+    clock.advance(1)
+    assert errors == [(TypeError, hidden)]

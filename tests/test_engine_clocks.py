@@ -427,3 +427,40 @@ def test_a_clock_that_steps_back_repeats_no_slot(make_engine, clock):
     engine.call_every(1, run)
     engine.run()
     assert [start // 10**9 for start in starts] == list(range(1, 11))
+
+
+def test_at_the_recursion_limit_no_wake_up_is_lost(engine_name):
+    """The loop waits through Python code there: a registration raises, or its timer comes."""
+    process = run_python(
+        """
+        import sys, threading, time
+        from pysched import Engine
+
+        class Clock:
+            time_ns = wall_ns = staticmethod(time.monotonic_ns)
+            def wait(self, event, timeout):
+                event.wait(timeout)
+
+        def deep(left):
+            return deep(left - 1) if left else engine.call_later(0, ran.release)
+
+        ran = threading.Semaphore(0)
+        engine = Engine(clock=Clock())
+        engine.start()
+        raised = 0
+        for depth in range(sys.getrecursionlimit() - 50, sys.getrecursionlimit()):
+            try:
+                deep(depth)
+            except RecursionError:
+                raised += 1
+                if not len(engine):
+                    continue
+            assert ran.acquire(timeout=10), depth
+        assert 0 < raised < 50
+        assert engine.stop(10)
+        engine._check()
+        """,
+        engine=engine_name,
+        timeout=30,
+    )
+    assert_quiet(process)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures.thread import BrokenThreadPool
 from typing import Any
 
 import pytest
-from support import TOMORROW, WAIT, in_other_thread, nothing, pause, wait_until
+from support import TOMORROW, WAIT, SteppedClock, in_other_thread, nothing, pause, wait_until
 
 
 class Recording(ThreadPoolExecutor):
@@ -489,3 +490,175 @@ def test_busy_python_threads_do_not_starve_the_loop(make_engine):
     stats = engine.stats()
     assert stats.started >= 1
     assert stats.lateness.p50 < 1
+
+
+class Refusing(AtOnce):
+    """Takes nothing while it is `full`; `before` is called at each refusal."""
+
+    def __init__(self, before=nothing) -> None:
+        self.full = True
+        self.before = before
+
+    def submit(self, fn, /, *args, **kwargs):
+        if self.full:
+            self.before()
+            raise RuntimeError("full")
+        return super().submit(fn, *args, **kwargs)
+
+
+class Giving(Executor):
+    """Gives futures of a class, already done."""
+
+    def __init__(self, kind) -> None:
+        self.kind = kind
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = self.kind()
+        carry_out(future, lambda: fn(*args, **kwargs))
+        return future
+
+
+class Truthless:
+    def __bool__(self):
+        raise ZeroDivisionError("neither true nor false")
+
+
+class TellsTwice(Future):
+    def add_done_callback(self, fn):
+        fn(self)
+        fn(self)
+
+
+class TellsAndRaises(Future):
+    def add_done_callback(self, fn):
+        fn(self)
+        raise RuntimeError("the other loop is closed")
+
+
+class CancelledBy(Future):
+    answer: Any = False
+
+    def cancelled(self):
+        return self.answer
+
+
+class FailsWith(Future):
+    def exception(self, timeout=None):
+        raise KeyboardInterrupt
+
+
+def no_database():
+    raise RuntimeError("no database")
+
+
+@pytest.mark.parametrize("start", ["start", "run"])
+def test_a_pool_whose_initializer_fails_stops_the_engine_and_loses_nothing(make_engine, logged, start):
+    with ThreadPoolExecutor(1, initializer=no_database) as pool:
+        engine = make_engine(pool)
+        engine.call_later(0, nothing)
+        if start == "start":
+            engine.start()
+            assert wait_until(lambda: not engine.running)
+        else:
+            with pytest.raises(BrokenThreadPool):
+                engine.run()
+        assert engine.stop(WAIT)
+    assert [level for level, _, _ in logged] == ["ERROR"]
+    assert "the loop has ended" in logged[0][1]
+    assert "BrokenThreadPool" in logged[0][1]
+    stats = engine.stats()
+    assert (len(engine), stats.started, stats.running, stats.ready) == (1, 0, 0, 0)
+
+
+def test_a_future_that_tells_of_its_end_twice_ends_its_run_once(make_engine):
+    errors = []
+    engine = make_engine(Giving(TellsTwice), on_error=lambda exc, handle: errors.append(exc))
+    with engine:
+        engine.call_later(0, nothing)
+        engine.call_later(0, no_database)
+        assert engine.wait_idle(WAIT)
+        assert engine.stats().running == 0
+        assert engine.stop(WAIT)
+    stats = engine.stats()
+    assert (stats.started, stats.running, stats.errors, len(errors)) == (2, 0, 1, 1)
+
+
+def test_a_future_that_tells_of_its_end_and_then_fails_ends_its_run_once(make_engine, logged):
+    engine = make_engine(Giving(TellsAndRaises))
+    engine.call_later(0, nothing)
+    with pytest.raises(RuntimeError, match="the other loop is closed"):
+        engine.run()
+    assert engine.stats().running == 0
+    assert engine.stop(WAIT)
+    assert engine.stats().started == 1
+
+
+@pytest.mark.parametrize("answer", [2, "yes", [0]])
+def test_whatever_is_true_is_a_cancelled_future(make_engine, answer):
+    engine = make_engine(Giving(type("Odd", (CancelledBy,), {"answer": answer})))
+    with engine:
+        engine.call_later(0, nothing)
+        assert engine.wait_idle(WAIT)
+    stats = engine.stats()
+    assert (stats.started, stats.dropped, stats.errors, stats.running) == (0, 1, 0, 0)
+    assert stats.lateness.count == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [(type("Odd", (CancelledBy,), {"answer": Truthless()}), ZeroDivisionError), (FailsWith, KeyboardInterrupt)],
+)
+def test_a_future_that_cannot_be_asked_is_an_error_of_its_run(make_engine, kind, error):
+    errors = []
+    engine = make_engine(Giving(kind), on_error=lambda exc, handle: errors.append(type(exc)))
+    with engine:
+        engine.call_later(0, nothing)
+        assert engine.wait_idle(WAIT)
+        assert engine.running
+    stats = engine.stats()
+    assert errors == [error]
+    assert (stats.started, stats.dropped, stats.errors, stats.running) == (1, 0, 1, 0)
+
+
+def test_what_never_started_is_not_in_the_lateness(make_engine, logged):
+    executor = Refusing()
+    engine = make_engine(executor)
+    engine.call_later(0, nothing)
+    engine.call_every(TOMORROW, nothing, delay=0)
+    for _ in range(3):
+        engine.start()
+        assert wait_until(lambda: not engine.running)
+        assert engine.stop(WAIT)
+        assert engine.stats().started == engine.stats().lateness.count == 0
+    assert engine.stats().lateness.p99 == 0
+    executor.full = False
+    with engine:
+        assert engine.wait_idle(WAIT)
+    assert engine.stats().started == engine.stats().lateness.count == 2
+    by_hand = ByHand()
+    engine = make_engine(by_hand)
+    engine.call_later(0, nothing)
+    engine.call_later(0, nothing)
+    with engine:
+        future, _ = by_hand.take()
+        future.cancel()
+        by_hand.run_one()
+        assert engine.wait_idle(WAIT)
+    assert engine.stats().started == engine.stats().lateness.count == 1
+
+
+def test_refused_one_shots_keep_their_order_over_a_new_numbering(make_engine, logged):
+    """On the compiled engine submissions are numbered anew after 2^40, here while the executor refuses one."""
+    ran: list[int] = []
+    executor = Refusing(lambda: engine.call_many([TOMORROW] * 10, nothing))
+    engine = make_engine(executor, clock=SteppedClock())
+    if hasattr(engine, "_set_order"):
+        engine._set_order(2**40 - 12)
+    for number in range(5):
+        engine.call_later(0, ran.append, number)
+    engine.start()
+    assert wait_until(lambda: not engine.running)
+    executor.full = False
+    engine.start()
+    assert engine.wait_idle(WAIT)
+    assert ran == [0, 1, 2, 3, 4]

@@ -255,6 +255,65 @@ def test_exit_handlers_of_the_program_may_use_the_engine(engine_name, executor, 
     assert "handled" in process.stdout.splitlines()
 
 
+@pytest.mark.parametrize("wait", ["wait_idle()", "wait_idle(0)", "stop()", "stop(0)"])
+def test_a_destructor_may_wait_for_an_engine_while_the_interpreter_ends(engine_name, wait):
+    """The daemon threads are gone by then, wherever they were: one that registers may have been anywhere."""
+    process = run_python(
+        program(
+            """
+        class Service:
+            def __init__(self):
+                self.engine = Engine()
+                self.engine.call_later(0, time.sleep, 0.1)
+                self.engine.start()
+            def __del__(self, sleep=time.sleep):
+                sleep(0.03)
+                self.engine.{{wait}}
+                self.engine.call_later(0, print)
+                print("waited")
+        apart = {}  # a thread that is never to end must not hold the globals, and with them the services
+        exec("def register(engine):\\n  while True: engine.call_later(3600, int).cancel()", apart)
+        services = [Service() for _ in range(8)]
+        wait_for(lambda: all(service.engine.stats().running for service in services))
+        for service in services[:2]:
+            threading.Thread(target=apart["register"], args=[service.engine], daemon=True).start()
+        del service
+        """,
+            wait=wait,
+        ),
+        engine=engine_name,
+        timeout=20,
+    )
+    assert_quiet(process)
+    assert process.stdout == "waited\n" * 8
+
+
+@pytest.mark.parametrize("executor", ["None", "2"])
+def test_no_engine_is_started_for_the_first_time_while_the_interpreter_ends(engine_name, executor):
+    process = run_python(
+        program(
+            """
+        def first_use():
+            engine = Engine({{executor}})
+            engine.call_later(0, print)
+            for start in (engine.start, engine.run):
+                try:
+                    start()
+                except RuntimeError as error:
+                    print(error)
+            assert not engine.running
+            assert engine.stop()
+        atexit.register(first_use)
+        """,
+            executor=executor,
+        ),
+        engine=engine_name,
+        timeout=20,
+    )
+    assert_quiet(process)
+    assert process.stdout == "an engine cannot be started while the interpreter ends\n" * 2
+
+
 def test_what_the_engine_holds_is_still_whole_at_exit(engine_name):
     """A destructor that runs in the interpreter's last moments finds an engine that answers."""
     process = run_python(
@@ -488,6 +547,63 @@ def test_a_fork_inside_a_callback(engine_name):
         assert results == [0], results
         assert engine.stop(20)
         """
+        ),
+        engine=engine_name,
+        timeout=40,
+    )
+    assert_quiet(process)
+
+
+@forks
+@pytest.mark.parametrize("place", ["clock", "iterator"])
+def test_a_fork_inside_call_many(engine_name, place):
+    """Foreign code runs in it; the child comes back from it with a stopped engine that takes timers."""
+    process = run_python(
+        program(
+            """
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
+        main, children = threading.current_thread(), []
+        def fork(place):
+            if place == "{{place}}" and threading.current_thread() is main and armed and not children:
+                children.append(os.fork())
+        class Clock:
+            def time_ns(self):
+                fork("clock")
+                return time.monotonic_ns()
+            wall_ns = time_ns
+            def wait(self, event, timeout):
+                event.wait(timeout)
+        def delays():
+            yield 1
+            fork("iterator")
+            yield from [1] * 2999
+        armed = False
+        engine = Engine(clock=Clock())
+        engine.start()
+        armed = True
+        count = engine.call_many(delays(), int)
+        assert count == len(engine) == 3000
+        if children == [0]:
+            try:
+                status = 1
+                assert not engine.running
+                ran = threading.Event()
+                for _ in range(3):
+                    engine.call_many([2] * 3000, int)
+                engine.call_later(0, ran.set)
+                engine._check()
+                engine.start()
+                assert ran.wait(20)
+                assert engine.stop(20)
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitpid(children[0], 0)[1] == 0
+        assert engine.running
+        assert engine.stop(20)
+        """,
+            place=place,
         ),
         engine=engine_name,
         timeout=40,
@@ -792,6 +908,117 @@ class TestSignals:
         assert time.monotonic() - began >= 0.1
         assert len(handled) >= 2
         """
+            ),
+            engine=engine_name,
+            timeout=40,
+        )
+        assert_quiet(process)
+
+    @pytest.mark.parametrize(
+        ("executor", "callback"),
+        [
+            ("None", "engine.call_later(0, time.sleep, 0.02)"),
+            ("2", "engine.call_later(0, time.sleep, 0.02)"),
+            # Inside a function in C that looks for no signals: it is not the callback's, either.
+            ("None", "engine.call_later(0, hashlib.pbkdf2_hmac, 'sha256', b'', b'', 1_000_000)"),
+        ],
+        ids=["inline", "pool", "in C"],
+    )
+    def test_an_exit_in_a_handler_leaves_run(self, engine_name, executor, callback):
+        process = run_python(
+            program(
+                """
+        import hashlib
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(7))
+        engine = Engine({{executor}})
+        waiter = threading.Thread(target=engine.wait_idle, args=[20])
+        in_c = "pbkdf2" in "{{callback}}"
+        def kill():
+            wait_for(lambda: engine.stats().started)
+            waiter.start()
+            wait_for(lambda: engine.stats().running == in_c)
+            time.sleep(0.05)  # into the wait, or the function
+            os.kill(os.getpid(), signal.SIGTERM)
+        killer = threading.Thread(target=kill)
+        {{callback}}
+        killer.start()
+        try:
+            engine.run()
+        finally:
+            print("finally", engine.running, engine.stats().errors, flush=True)
+            killer.join(20)
+            waiter.join(20)
+            assert not waiter.is_alive()
+            assert engine.stop(20)
+        """,
+                executor=executor,
+                callback=callback,
+            ),
+            engine=engine_name,
+            timeout=40,
+        )
+        assert_quiet(process, 7)
+        assert process.stdout == "finally False 0\n"
+
+    @pytest.mark.parametrize(
+        "act",
+        [
+            "engine.call_later(60, print).cancel()",
+            "engine.call_later(60, print, key=1); engine.cancel_key(1)",
+            "engine.wait_idle(0)",
+            "engine.wait_idle(0.05)",  # a signal just before the sleep is noticed after it, as with Python's locks
+            "engine.next_deadline()",
+            "other.run()",
+        ],
+    )
+    def test_what_a_handler_raises_is_never_swallowed(self, engine_name, act):
+        """Of whatever kind it is, in whatever line it comes, while others wait for the engine."""
+        process = run_python(
+            program(
+                """
+        import logging, queue
+        logging.disable()  # that the loop of run() has ended
+        class Late(RuntimeError):
+            pass
+        def handler(number, frame):
+            raise Late
+        signal.signal(signal.SIGUSR1, handler)
+        engine, other, release = Engine(), Engine(), threading.Event()
+        other.call_every(0.0001, int)
+        engine.start()
+        engine.call_later(0, release.wait, 40)
+        wait_for(lambda: engine.stats().running)
+        waiter = threading.Thread(target=engine.wait_idle, args=[40])
+        waiter.start()
+        go = queue.SimpleQueue()
+        def kill():
+            while go.get():
+                os.kill(os.getpid(), signal.SIGUSR1)
+        killer = threading.Thread(target=kill)
+        killer.start()
+        def act():
+            # Apart from the `try`: CPython 3.12 and 3.13 do not count a loop's jump back as part of its body.
+            deadline = time.monotonic() + 10
+            go.put(True)
+            while time.monotonic() < deadline:
+                {{act}}
+        for attempt in range(40):
+            late = False
+            try:
+                act()
+            except Late:
+                late = True
+            assert late, attempt
+            assert other.stop(20)
+        go.put(False)
+        killer.join(20)
+        release.set()
+        waiter.join(20)
+        assert not waiter.is_alive()
+        assert engine.stop(20)
+        engine._check()
+        """,
+                act=act,
             ),
             engine=engine_name,
             timeout=40,

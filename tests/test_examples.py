@@ -60,6 +60,36 @@ def test_errors_shows_where_each_error_goes(engine):
 
 
 @pytest.mark.real_time
+@pytest.mark.parametrize("engine", ENGINES)
+def test_basic_shows_what_jobs_can_do(engine):
+    process = run_python(str(EXAMPLES / "basic.py"), engine=engine)
+    assert_quiet(process)
+    lines = process.stdout.splitlines()
+    said = [line.split("s  ", 1)[1] for line in lines if "s  " in line[:9]]
+    assert [line for line in said if "fetch" in line] == [
+        *(f"fetch failed: no route, attempt {attempt}" for attempt in (1, 2)),
+        "fetched at attempt 3",
+    ]
+    assert said.count("hello, world, says greeter") == 1
+    assert said.count("download is out of time") == 1
+    assert "unstable failed: division by zero" in said
+    assert 2 <= said.count("cron, each second") <= 4
+    paused, resumed = said.index("heartbeat is paused"), said.index("heartbeat goes on")
+    assert said.count("heartbeat") >= 2
+    # A run that had begun before the pause may end after it.
+    assert said[paused + 1 : resumed].count("heartbeat") <= 1
+    assert said[-1] == "the end"
+    listed = [line.split() for line in lines if "runs, " in line]
+    assert [(words[0], words[-2]) for words in listed] == [
+        ("heartbeat", "0"),
+        ("fetch", "0"),
+        ("<lambda>", "0"),
+        ("nightly", "0"),
+    ]
+    assert re.search(r"^ +nightly report next on \w{3} \d\d \w{3}, 02:30 CES?T$", process.stdout, re.MULTILINE)
+
+
+@pytest.mark.real_time
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_monitor_finds_the_outage_and_loses_no_check(engine):

@@ -427,3 +427,11 @@ def test_a_child_forked_while_another_thread_advances_may_use_its_clock(engine, 
     finally:
         release.set()
         thread.join(WAIT)
+
+
+@pytest.mark.parametrize("move", ["advance", "sleep", "suspend", "step_wall"])
+@pytest.mark.parametrize("value", [None, [], 1j, True])
+def test_the_message_says_what_a_duration_may_be(clock, move, value):
+    with pytest.raises(TypeError, match=r'^duration must be a number of seconds, a string like "1h30m" or a timedelta'):
+        getattr(clock, move)(value)
+    assert clock.time() == 0

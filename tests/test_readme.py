@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 from support import assert_quiet, run_python
 
+from pysched import Scheduler
+
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+OF_SCHEDULER, OF_ENGINE, OF_COMMANDS, OF_CLOCK = BLOCKS
+
+# What None stands for, where the table says so instead.
+TOLD_DEFAULTS = {"a short one", "the callback's", "the scheduler's", "now"}
 
 
 def printed(block: str, engine: str) -> list[str]:
@@ -20,8 +27,18 @@ def printed(block: str, engine: str) -> list[str]:
 
 @pytest.mark.real_time
 @pytest.mark.parametrize("engine", ["native", "pure"])
+def test_the_example_of_jobs_does_what_its_words_say(engine):
+    said = printed(OF_SCHEDULER, engine)
+    polls = said.count("poll")
+    assert 1 <= polls <= 4
+    assert said.count("told to end: True") == 1
+    assert said[-1].endswith(" runs")
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("engine", ["native", "pure"])
 def test_the_examples_do_what_their_words_say(engine):
-    of_engine, of_commands, of_clock = (printed(block, engine) for block in BLOCKS)
+    of_engine, of_commands, of_clock = (printed(block, engine) for block in (OF_ENGINE, OF_COMMANDS, OF_CLOCK))
 
     assert of_engine.count("once") == 1
     assert of_engine.count("session expired") == 1
@@ -33,6 +50,22 @@ def test_the_examples_do_what_their_words_say(engine):
     assert of_commands.count("again") >= 2
 
     assert of_clock == []
+
+
+def test_the_table_of_options_names_each_with_its_default_and_what_takes_it():
+    [options] = re.findall(r"^### Options of a job\n(.*?)^###", README, re.MULTILINE | re.DOTALL)
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \| ([^|]+) \|", options, re.MULTILINE)
+    table = {name: (methods.replace("`", ""), default.strip(" `")) for name, methods, default in rows}
+    methods = {"every": Scheduler.every, "cron": Scheduler.cron, "after": Scheduler.after, "at": Scheduler.at}
+    takes: dict[str, dict[str, object]] = {}
+    for method, function in methods.items():
+        for name, parameter in list(inspect.signature(function).parameters.items())[3:]:  # after self, when, callback
+            takes.setdefault(name, {})[method] = parameter.default
+    assert set(table) == set(takes)
+    for name, (of, default) in table.items():
+        assert of == ("all" if len(takes[name]) == 4 else ", ".join(takes[name])), name
+        [real] = {repr(value) for value in takes[name].values()}
+        assert default == real or (real == "None" and default in TOLD_DEFAULTS), name
 
 
 @pytest.mark.parametrize("command", ["ci/demo", "ci/test"])

@@ -19,7 +19,7 @@ KEYS = [
 T0 = 946_684_800  # a ManualClock's wall clock begins here, in Unix seconds
 OPTIONS = [("max_retries", 0), ("retry_backoff", 0.5), ("timeout", None), ("max_instances", 1)]
 
-registering = pytest.mark.parametrize("kind, what", [("every", "10s"), ("cron", "* * * * *")])
+registering = pytest.mark.parametrize(("kind", "what"), [("every", "10s"), ("cron", "* * * * *")])
 forms = pytest.mark.parametrize("form", ["call", "decorator"])
 
 
@@ -86,7 +86,7 @@ def test_the_options_are_positional_too(make_scheduler, kind, what):
 @forms
 @registering
 @pytest.mark.parametrize(
-    "option, value", [("timeout", 0), ("timeout", -1.0), ("retry_backoff", -0.5), ("max_instances", 0)]
+    ("option", "value"), [("timeout", 0), ("timeout", -1.0), ("retry_backoff", -0.5), ("max_instances", 0)]
 )
 def test_bad_options_raise_value_error_at_registration(make_scheduler, form, kind, what, option, value):
     scheduler = make_scheduler()
@@ -104,7 +104,7 @@ def test_bad_intervals_raise_value_error_at_registration(make_scheduler, form, i
     assert scheduler.list_jobs() == []
 
 
-@pytest.mark.parametrize("interval, shown", [("30s", "every 30s"), ("5m", "every 300s"), ("2h", "every 7200s")])
+@pytest.mark.parametrize(("interval", "shown"), [("30s", "every 30s"), ("5m", "every 300s"), ("2h", "every 7200s")])
 def test_intervals_in_seconds_minutes_and_hours(make_scheduler, interval, shown):
     scheduler = make_scheduler()
     scheduler.every(interval, nothing)
@@ -113,8 +113,12 @@ def test_intervals_in_seconds_minutes_and_hours(make_scheduler, interval, shown)
 
 @forms
 @pytest.mark.parametrize(
-    "expression", ["", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 8", "a * * * *", "*/0 * * * *", "1- * * * *"]
-)  # fmt: skip
+    "expression",
+    [
+        *("", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 8"),
+        *("a * * * *", "*/0 * * * *", "1- * * * *"),
+    ],
+)
 def test_bad_cron_lines_raise_value_error_at_registration(make_scheduler, form, expression):
     scheduler = make_scheduler()
     with pytest.raises(ValueError, match="cron expression"):

@@ -43,6 +43,12 @@ class ArrayBool:
         return 1.0
 
 
+class ArrayComplex(ArrayBool):
+    """What there is to see of `numpy.complex128`."""
+
+    dtype = SimpleNamespace(kind="c")
+
+
 class WrongClock:
     def time_ns(self):
         return 1.5
@@ -80,6 +86,12 @@ BAD_CALLS = {
     "delay str": lambda impl, engine, scheduler: engine.call_later("1", nothing),
     "delay bool": lambda impl, engine, scheduler: engine.call_later(True, nothing),
     "delay array bool": lambda impl, engine, scheduler: engine.call_later(ArrayBool(), nothing),
+    "delay complex": lambda impl, engine, scheduler: engine.call_later(1 + 2j, nothing),
+    "delay array complex": lambda impl, engine, scheduler: engine.call_later(ArrayComplex(), nothing),
+    "when complex": lambda impl, engine, scheduler: engine.call_at(ArrayComplex(), nothing),
+    "interval complex": lambda impl, engine, scheduler: engine.call_every(ArrayComplex(), nothing),
+    "timeout complex": lambda impl, engine, scheduler: engine.stop(ArrayComplex()),
+    "interval_s complex": lambda impl, engine, scheduler: scheduler.schedule(Note(1), ArrayComplex()),
     "delay without value": lambda impl, engine, scheduler: engine.call_later(WithoutValue(), nothing),
     "delay int": lambda impl, engine, scheduler: engine.call_later(-1, nothing),
     "delay float": lambda impl, engine, scheduler: engine.call_later(-1.5, nothing),
@@ -100,6 +112,7 @@ BAD_CALLS = {
     "delays element": lambda impl, engine, scheduler: engine.call_many([1, "x"], nothing),
     "delays buffer": lambda impl, engine, scheduler: engine.call_many(array("d", [1, -1]), nothing),
     "delays of bool": lambda impl, engine, scheduler: engine.call_many([1, ArrayBool()], nothing),
+    "delays of complex": lambda impl, engine, scheduler: engine.call_many([1, ArrayComplex()], nothing),
     "delays 2-d": lambda impl, engine, scheduler: engine.call_many(PLANE, nothing),
     "delays 0-d": lambda impl, engine, scheduler: engine.call_many(POINT, nothing),
     "args": lambda impl, engine, scheduler: engine.call_many([1], nothing, 3),
@@ -271,10 +284,10 @@ def test_a_handle_is_no_base_class(impl):
         type("Mine", (impl.TimerHandle,), {})
 
 
-def test_booleans_of_numpy_are_no_numbers_of_seconds(impl, clock):
+def test_booleans_and_complex_numbers_of_numpy_are_no_numbers_of_seconds(impl, clock):
     numpy = pytest.importorskip("numpy")
     engine, scheduler = impl.Engine(clock=clock), impl.CommandScheduler(clock=clock)
-    for value in (numpy.True_, numpy.array(True)):
+    for value in (numpy.True_, numpy.array(True), numpy.complex128(1 + 2j), numpy.array(1j)):
         for argument, call in {
             "delay": lambda value: engine.call_later(value, nothing),
             "when": lambda value: engine.call_at(value, nothing),
@@ -302,3 +315,27 @@ def test_both_engines_are_documented_in_the_same_words(name):
     for member in members:
         texts = [inspect.cleandoc(getattr(cls, member).__doc__) for cls in (native, twin)]
         assert texts[0] == texts[1], member
+
+
+def shape(function):
+    """Names, kinds and defaults of the parameters, without `self`, which functions in C take by position only."""
+    parameters = inspect.signature(function).parameters.values()
+    return [(each.name, each.kind, each.default) for each in parameters if each.name != "self"]
+
+
+@both
+@pytest.mark.parametrize("name", ["Engine", "CommandScheduler", "TimerHandle"])
+def test_both_engines_have_the_same_signatures(name):
+    native, twin = [getattr(impl, name) for impl in ENGINES]
+    if name != "TimerHandle":  # which nobody constructs
+        assert shape(native) == shape(twin) != []
+        assert not native.__doc__.lstrip().startswith(name)
+    methods = {
+        method
+        for cls in (native, twin)
+        for method in dir(cls)
+        if not method.startswith("_") and callable(getattr(cls, method))
+    }
+    assert methods
+    for method in methods:
+        assert shape(getattr(native, method)) == shape(getattr(twin, method)), method

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.row import Row, Timed
-from bench.rows import commands, cron, dispatch, idle, keyed, lateness, million, pop, register
+from bench.rows import commands, cron, dispatch, idle, jobs, keyed, lateness, million, pop, register
 
 __all__ = ["ROWS", "TIMED"]
 
@@ -13,6 +13,7 @@ ROWS: list[Row] = [
     *dispatch.ROWS,
     *commands.ROWS,
     *pop.ROWS,
+    *jobs.ROWS,
     *cron.ROWS,
     *million.ROWS,
     *idle.ROWS,

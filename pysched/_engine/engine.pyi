@@ -1,9 +1,9 @@
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import Any, SupportsFloat, SupportsIndex, TypeAlias
+from typing import Any, Protocol, SupportsFloat, SupportsIndex, TypeAlias, type_check_only
 
-from typing_extensions import Buffer, Self, TypeVarTuple, Unpack
+from typing_extensions import Buffer, Self, TypeVarTuple, Unpack, disjoint_base
 
 from pysched._engine.handle import TimerHandle
 from pysched.clock import Clock
@@ -12,11 +12,24 @@ from pysched.stats import EngineStats
 _Ts = TypeVarTuple("_Ts")
 _Seconds: TypeAlias = SupportsFloat | SupportsIndex
 
+# What is used of a `concurrent.futures.Future`.
+@type_check_only
+class FutureLike(Protocol):
+    def cancelled(self) -> bool: ...
+    def exception(self) -> BaseException | None: ...
+    def add_done_callback(self, fn: Callable[[Any], object], /) -> object: ...
+
+# An executor, whether or not it is a `concurrent.futures.Executor`.
+@type_check_only
+class SupportsSubmit(Protocol):
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> FutureLike: ...
+
+@disjoint_base
 class Engine:
     name: str
     def __init__(
         self,
-        executor: Executor | int | None = None,
+        executor: Executor | SupportsSubmit | int | None = None,
         *,
         clock: Clock | None = None,
         name: str = "pysched",

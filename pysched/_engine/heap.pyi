@@ -1,3 +1,6 @@
+from typing_extensions import disjoint_base
+
+@disjoint_base
 class TimerHeap:
     def __len__(self) -> int: ...
     def push(self, when_ns: int, slot: int) -> int: ...

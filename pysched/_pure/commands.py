@@ -305,8 +305,11 @@ class CommandScheduler:
         """Runs `command` after `delay_s` seconds and then again `interval_s` seconds after the end of each run.
 
         `interval_s`: finite and > 0. `delay_s`: finite and >= 0, default 0. `key`: used instead of the command's
-        own; None (default): the command's own.  Submits a `ScheduledCommand` through `self.submit`, which is also
-        what `on_error` is given; raises what `submit` does, and costs as much.
+        own; None (default): the command's own.
+
+        Submits a `ScheduledCommand` through `self.submit`.  From then on its `repeat_interval_s` counts, not that of
+        the command inside it, and `on_error` is told of it; the command is its `.command`.  Raises what `submit`
+        does, and costs as much.
         """
         interval_ns(interval_s, "interval_s")
         delay_ns(delay_s, "delay_s")

@@ -2,7 +2,9 @@
 
 Ground rules. `lock` guards `table`, the counters and the histogram, `Session.sleeps_until_ns` and the end of a
 session. It is held for a few assignments at a time (see `table`); no callback, no clock, no executor, no
-comparison of keys and no release of a user's reference happens under it. It is re-entrant because
+comparison of keys and no release of a user's reference happens under it. Who waits, in the loop or for
+something that runs, is told under it *before* the change, and looks under it: what a signal handler or the
+recursion limit raises in between can then take no wake-up with it. It is re-entrant because
 destructors and signal handlers come in on a thread that may hold it. No loop stands in the body of a ``with``
 itself: CPython 3.12 and 3.13 do not count its backward jump as part of the body, and a Ctrl-C that comes
 there would leave the lock taken.
@@ -11,6 +13,8 @@ there would leave the lock taken.
 from __future__ import annotations
 
 from _thread import RLock, get_ident
+from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pysched._pure.lateness import LatenessHistogram
@@ -105,20 +109,20 @@ class Core:
         if timer.key is None:
             with self.lock:
                 self._check_room(1)
-                self.table.add(timer)
                 self._wake_for(timer)
+                self.table.add(timer)
         else:
             added = False
             while not added:
                 bucket, old = self.table.keys.find(timer.key, timer.key_hash)
                 with self.lock:
                     self._check_room(0 if old is not None else 1)
+                    self._wake_for(timer)
+                    if old is not None:
+                        self.announce()
                     added = self.table.add_keyed(timer, bucket, old)
-                    if added:
-                        self._wake_for(timer)
         if old is not None:
             old.release()
-            self.announce()
 
     def register_many(self, timers: list[Timer]) -> None:
         """Add timers without keys, all or none. O(k log n)."""
@@ -127,16 +131,17 @@ class Core:
         first = min(timers, key=lambda timer: timer.due_ns)
         with self.lock:
             self._check_room(len(timers))
-            self.table.add_many(timers)
             self._wake_for(first)
+            self.table.add_many(timers)
 
     def cancel(self, timer: Timer) -> bool:
         """End a timer; False if nothing of it was to come. O(1) amortised."""
         with self.lock:
+            if timer.live:
+                self.announce()
             cancelled = self.table.cancel(timer)
         if cancelled:
             timer.release()
-            self.announce()
         return cancelled
 
     def _check_room(self, count: int) -> None:
@@ -144,11 +149,11 @@ class Core:
             raise TimerLimitError(f"an engine holds at most {MAX_TIMERS:,} timers")
 
     def _wake_for(self, timer: Timer) -> None:
-        """Wake the loop if it sleeps past this new timer. Under the lock."""
+        """Wake the loop if it sleeps past this timer, which is about to be added. Under the lock."""
         session = self.session
         if session is not None and timer.due_ns < session.sleeps_until_ns:
-            session.sleeps_until_ns = -NEVER
             session.wake.set()
+            session.sleeps_until_ns = -NEVER
 
     # -- runs -------------------------------------------------------------------------------------------
 
@@ -158,7 +163,8 @@ class Core:
             return None
         run = self.table.start_next(thread, now_ns)
         if run is not None:
-            self.lateness.add(now_ns - max(run.due_ns, session.started_ns))
+            run.late_ns = now_ns - max(run.due_ns, session.started_ns)
+            self.lateness.add(run.late_ns)
         return run
 
     def start_due(self, session: Session, now_ns: int, thread: int) -> Run | None:
@@ -183,8 +189,11 @@ class Core:
 
     def _call(self, run: Run, session: Session) -> None:
         callback, args, _key = run.take()
+        # Called in C, up to the storing of the result: what a signal handler raises when the callback has returned
+        # comes out of a later line, and so out of `run`, instead of being taken for the callback's own.
+        outcome: defaultdict[int, object] = defaultdict(partial(callback, *args))
         try:
-            callback(*args)
+            _ = outcome[0]
         except BaseException as error:
             if session.interruptible and isinstance(error, KeyboardInterrupt):
                 run.failed = True
@@ -204,12 +213,14 @@ class Core:
                 end_ns = self.now()
         finally:
             with self.lock:
-                self.table.end(run, end_ns, dropped)
-            self.announce()
+                self.announce()
+                if self.table.end(run, end_ns, dropped) and dropped:
+                    self.lateness.remove(run.late_ns)
 
     def end_interrupted(self) -> None:
         """End what this thread is no longer in: Ctrl-C may come right before or after a callback."""
         with self.lock:
+            self.announce()
             self.table.end_all_of(get_ident())
 
     def fail(self, run: Run, error: BaseException) -> BaseException | None:
@@ -236,7 +247,7 @@ class Core:
     # -- state ------------------------------------------------------------------------------------------
 
     def announce(self) -> None:
-        """Let those who wait look again, after a change that may be what they wait for."""
+        """Let those who wait look again, at a change that may be what they wait for: under the lock, and before it."""
         if self.waiters:
             self.waiters.notify()
 

@@ -44,8 +44,9 @@ class Engine(Dispatcher):
 
     `executor`: who runs the callbacks.  None (default): the loop's own thread, one at a time.  An int from 1 to
     1,048,576: a `ThreadPoolExecutor` of that many workers, made and shut down by the engine.  A
-    `ThreadPoolExecutor`: yours, never shut down here, used in batches.  Any other object with `submit`: one
-    `submit` a callback.
+    `ThreadPoolExecutor`: yours, never shut down here, used in batches.  Any other object whose `submit` returns a
+    `Future`: one `submit` a callback.  The threads of such an executor are not known to the engine: in a callback
+    there, `stop()` would wait for itself, and so would `wait_idle()`, which does not raise; call `stop(0)`.
 
     `clock`: a `pysched.Clock`; None (default): the system's, monotonic.  On a `pysched.testing.ManualClock` there
     is no thread and no executor: callbacks run inside its `advance`.
@@ -95,6 +96,9 @@ class Engine(Dispatcher):
 
         `key`: anything hashable, or None (default). The timer that holds the key is cancelled by this one, which
         holds it until its callback starts.
+
+        Keyword arguments go into a `functools.partial`.  Callbacks are plain functions; for asyncio let
+        `loop.call_soon_threadsafe` be the callback.
 
         Raises TypeError or ValueError naming the argument, TimerLimitError, and what the clock or the key raises.
         O(1) on average, O(log n) at worst.
@@ -226,20 +230,21 @@ class Engine(Dispatcher):
         On the main thread Ctrl-C ends it at once; without an executor a KeyboardInterrupt that leaves a callback or
         `on_error` does.
 
-        Raises RuntimeError if the engine is running, if a `ManualClock` drives it, and as `start` does; and what
-        ended the loop, if the clock or the executor failed.  Afterwards the engine is stopped, and nothing that
-        waits is lost.
+        Raises that KeyboardInterrupt, and whatever else a signal handler raises outside of a callback; RuntimeError
+        if the engine is running, if a `ManualClock` drives it, and as `start` does; and what ended the loop, if the
+        clock or the executor failed.  Afterwards the engine is stopped, and nothing that waits is lost.
         """
         self._loop.run(self)
 
     def wait_idle(self, timeout: float | None = None) -> bool:
         """Waits until nothing is due, queued or running: True, or False after `timeout` seconds.
 
-        `timeout`: finite and >= 0; None (default): without limit.  Future timers do not count.  On a `ManualClock`
-        it answers at once.
+        `timeout`: finite and >= 0; None (default): without limit.  Future timers do not count.  What is due on an
+        engine that is not started waits until somebody starts it, and so does this.  On a `ManualClock` it answers
+        at once.
 
-        Raises RuntimeError on a thread of the engine, inside a callback for instance; TypeError or ValueError for a
-        bad `timeout`.
+        Raises RuntimeError on a thread of the engine, inside a callback for instance (see `executor` for callbacks
+        where it does not); TypeError or ValueError for a bad `timeout`.
         """
         return self._loop.wait_idle(timeout_s(timeout))
 

@@ -166,20 +166,26 @@ class OneByOne:
             raise
 
     def _done(self, run: Run, future: Future[object]) -> None:
+        if run.order not in self._core.table.runs:
+            return  # its future told before
         entered = self._core.enter()  # in on_error nobody may wait for this run
-        dropped = True
+        dropped = False
         try:
-            dropped = future.cancelled()
-            error = None if dropped else future.exception()
-            if error is not None:
-                self._core.fail(run, error)
-                del error
+            dropped = bool(future.cancelled())
+            self._tell(run, None if dropped else future.exception())
+        except BaseException as failure:  # a future of another make may answer with anything
+            dropped = False
+            self._tell(run, failure)
         finally:
             self._core.leave(entered)
             try:
                 self._core.end(run, dropped)
             except BaseException as failure:  # the clock's
                 self._session.fail(failure)
+
+    def _tell(self, run: Run, error: BaseException | None) -> None:
+        if error is not None:
+            self._core.fail(run, error)
 
     def _revive(self, run: Run, taken: Taken) -> None:
         """The executor refused the run: it never started."""
@@ -194,4 +200,7 @@ class OneByOne:
                 except BaseException:  # it can be compared no longer: the timer matters more than its key
                     key, holder = None, None
             with core.lock:
+                known = run.order in core.table.runs
                 revived = core.table.revive(run, (callback, args, key), bucket, holder)
+                if revived and known:
+                    core.lateness.remove(run.late_ns)

@@ -206,10 +206,10 @@ class JobTable(TimerTable):
         alarms = [timer for timer in self.armed_timers() if isinstance(timer, Alarm) and timer.due_ns < NEVER]
         return min(alarms, key=lambda alarm: (alarm.due_ns, alarm.order), default=None)
 
-    def end(self, run: Run, end_ns: int | None, dropped: bool = False) -> None:
+    def end(self, run: Run, end_ns: int | None, dropped: bool = False) -> bool:
         if not isinstance(run, JobCall):
-            super().end(run, end_ns, dropped)
-            return
+            return super().end(run, end_ns, dropped)
+        known = run.order in self.runs
         now = run.started_ns if end_ns is None else end_ns
         while run.order in self.runs:
             old = run.job.state
@@ -221,6 +221,7 @@ class JobTable(TimerTable):
                 outcome = Outcome.FAILED if run.failed else Outcome.SUCCEEDED
                 step = self.steps.ended(run.job, old, now, outcome)
             self._replace(run.job, old, step, over=run)
+        return known
 
     def revive(self, run: Run, taken: Taken, bucket: Bucket, holder: Timer | None) -> bool:
         if not isinstance(run, JobCall):

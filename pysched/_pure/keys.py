@@ -55,3 +55,10 @@ class KeyTable:
                 timer.key = None
                 if not rest:
                     del self.buckets[key_hash]
+            else:  # somebody got in between, and may have emptied the bucket
+                self.tidy(key_hash)
+
+    def tidy(self, key_hash: int) -> None:
+        """Take away the empty bucket that a look-up of a hash without timers leaves behind."""
+        if self.buckets[key_hash] is NO_TIMERS:
+            del self.buckets[key_hash]

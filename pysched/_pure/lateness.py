@@ -42,6 +42,11 @@ class LatenessHistogram:
         if value_ns > self._max_ns:
             self._max_ns = value_ns
 
+    def remove(self, value_ns: int) -> None:
+        """Take a value back; the greatest ever seen stays."""
+        self._counts[bucket_of(max(0, min(value_ns, NEVER)))] -= 1
+        self._count -= 1
+
     def snapshot(self) -> Lateness:
         """O(buckets)."""
         p50, p99, p999 = (self._percentile_ns(per_mille) / 1e9 for per_mille in (500, 990, 999))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from _thread import RLock, get_ident
+from sys import is_finalizing
 from typing import TYPE_CHECKING, Any
 
 from pysched import lifecycle
@@ -115,15 +116,20 @@ class Loop:
         between the instructions that take and free a lock, and then that lock would never be free again.
         Nobody sees the difference: callbacks do not run here in any case.
         """
-        waiters = self._core.waiters
+        core = self._core
+
+        def is_closed() -> bool:
+            with core.lock:
+                return session.closed
+
         session.awaited = True
         try:
             self._start_thread(engine, session, hand_off)
-            waiters.wait_for(lambda: session.closed, None)
+            core.waiters.wait_for(is_closed, None)
         except BaseException:
             session.stop()
             if self._thread is not None and self._thread.is_alive():
-                waiters.wait_for(lambda: session.closed, LEAVE_S)
+                core.waiters.wait_for(is_closed, LEAVE_S)
             raise
         if session.failure is not None:
             failure, session.failure = session.failure, None
@@ -153,12 +159,11 @@ class Loop:
                 return True
             resumed = resume and current.stopping and current.failure is None
             if resumed:
+                current.wake.set()
+                core.announce()
                 current.stopping = False
-        if resumed:
-            current.wake.set()
-            core.waiters.notify()
-            if core.table.runs:
-                logger().warning("%s: a callback from before the stop still runs; its loop goes on", core.name)
+        if resumed and core.table.runs:
+            logger().warning("%s: a callback from before the stop still runs; its loop goes on", core.name)
         return False
 
     def _make_hand_off(self, session: Session) -> HandOff:
@@ -252,20 +257,24 @@ class Loop:
         if hand_off is not None and not session.closed:
             hand_off.close()
         session.wake.set()  # if this is not the loop's own thread: a loop that sleeps has to leave
-        session.closed = True
-        core.waiters.notify()
+        with core.lock:
+            core.announce()
+            session.closed = True
         return True
 
     def _shut(self, session: Session, hand_off: HandOff | None) -> None:
         """End a session on the thread that made it, however often a signal handler raises meanwhile."""
         interruption: BaseException | None = None
-        while not session.closed:
+        over = False
+        while not over:
             try:
-                self._close(session, hand_off, forced=True)
+                if not session.closed:
+                    self._close(session, hand_off, forced=True)
+                if session.interruptible:
+                    self._core.end_interrupted()
+                over = True
             except BaseException as error:  # noqa: PERF203
                 interruption = error
-        if session.interruptible:
-            self._core.end_interrupted()
         if interruption is not None:
             raise interruption
 
@@ -273,6 +282,7 @@ class Loop:
 
     def stop(self, engine: Driven, timeout_s: float | None) -> bool:
         core = self._core
+        alone = self._is_alone()
         session, thread = core.session, self._thread
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         if session is not None:
@@ -280,14 +290,15 @@ class Loop:
             if self._driver is not None:
                 self._close(session, None)
                 self._driver.detach(engine)
-        if core.must_not_wait():
+        if core.must_not_wait() or alone:
             with core.lock:  # a worker that saw no mark has by now counted its run as started
                 return core.others_running() == 0
 
         def is_over() -> bool:
-            if session is not None and not session.closed:
-                return not session.stopping  # a start took the stop back
-            return not core.table.runs or core.session is not None
+            with core.lock:
+                if session is not None and not session.closed:
+                    return not session.stopping  # a start took the stop back
+                return not core.table.runs or core.session is not None
 
         if core.waiters.wait_for(is_over, timeout_s) and (session is None or session.closed):
             self._join(thread, deadline)
@@ -300,11 +311,23 @@ class Loop:
 
     def wait_idle(self, timeout_s: float | None) -> bool:
         core = self._core
+        if self._is_alone():
+            return core.is_idle()
         if core.must_not_wait():
             raise RuntimeError("wait_idle on a thread of the engine would wait for itself")
         if self._driver is not None:
             return core.is_idle()
         return core.waiters.wait_for(core.is_idle, timeout_s)
+
+    def _is_alone(self) -> bool:
+        """Whether the interpreter ends: other threads are gone, wherever they were, perhaps with the lock.
+
+        None of them can have been in a straight stretch (`table`), so there is nothing to put in order.
+        """
+        alone = is_finalizing()
+        if alone:
+            self._core.lock = RLock()
+        return alone
 
     def run_next(self, now_ns: int) -> bool:
         """What a driving clock calls: run the one earliest callback that is due."""

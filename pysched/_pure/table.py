@@ -118,7 +118,7 @@ class TimerTable(Deadlines):
         if self.keys.buckets.get(key_hash, NO_TIMERS) is not bucket:
             return False
         edition = self._push(timer)
-        if self._edition == edition:  # noqa: SIM102
+        if self._edition == edition:
             if self.keys.buckets[key_hash] is bucket:  # so `old` is live, or there is none
                 # straight:
                 live = self.live + 1 - loser.live
@@ -138,6 +138,7 @@ class TimerTable(Deadlines):
                     del self.ready[loser.run_order]
                 self._bound_stale()
                 return True
+            self.keys.tidy(key_hash)
         return False
 
     def cancel(self, timer: Timer) -> bool:
@@ -285,8 +286,11 @@ class TimerTable(Deadlines):
             return True
         return False
 
-    def end(self, run: Run, end_ns: int | None, dropped: bool = False) -> None:
-        """A run has ended, at `end_ns` if that could be told, or was `dropped` unstarted. Never counts twice."""
+    def end(self, run: Run, end_ns: int | None, dropped: bool = False) -> bool:
+        """A run has ended, at `end_ns` if that could be told, or was `dropped` unstarted.
+
+        False, and nothing changed, if its end was told before.
+        """
         timer = run.timer
         busy_until = timer.busy_until_ns if end_ns is None else end_ns
         if run.order in self.runs:
@@ -299,6 +303,8 @@ class TimerTable(Deadlines):
             timer.busy_until_ns = busy_until
             timer.running = False
             del self.runs[run.order]
+            return True
+        return False
 
     def end_all_of(self, thread: int) -> None:
         """End the runs that were started for a thread."""
@@ -391,8 +397,7 @@ class TimerTable(Deadlines):
         return None if head is None or head[0] >= NEVER else head[0]
 
     def _first_ready(self) -> Timer | None:
-        """None if somebody got in between and the first has changed."""
-        try:
-            return next(iter(self.ready.values()))
-        except (StopIteration, RuntimeError, KeyError):
-            return None
+        """None if somebody got in between and there is none any more."""
+        for timer in self.ready.values():  # nobody can get in between the iterator's making and its first step
+            return timer
+        return None

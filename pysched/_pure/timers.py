@@ -81,13 +81,14 @@ NOBODY.live = False
 class Run:
     """A callback that has started; it holds callback and arguments until they are taken."""
 
-    __slots__ = ("args", "callback", "due_ns", "failed", "key", "order", "thread", "timer")
+    __slots__ = ("args", "callback", "due_ns", "failed", "key", "late_ns", "order", "thread", "timer")
 
     def __init__(self, timer: Timer, thread: int, due_ns: int, order: int) -> None:
         self.timer = timer
         self.due_ns = due_ns
         self.order = order
         self.failed = False
+        self.late_ns = 0  # how much later than it could it started
         self.thread = thread  # where it runs; 0: wherever an executor likes
         self.callback = timer.callback
         self.args = timer.args

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from threading import Event, Lock
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pysched
 from pysched import (
@@ -32,6 +32,9 @@ from pysched import (
 from pysched.cancellation import CancellationRegistry
 from pysched.testing import ManualClock
 
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
 version: str = pysched.__version__
 engine_name: Literal["native", "pure"] = pysched.engine_name
 public: list[str] = pysched.__all__
@@ -48,12 +51,21 @@ def report(error: BaseException, timer: TimerHandle) -> None:
     print(error, timer.when())
 
 
+class Traced:
+    """An executor that is none by its class."""
+
+    def submit(self, fn: Any, /, *args: Any) -> Future[Any]:
+        return ThreadPoolExecutor(1).submit(fn, *args)
+
+
 def engines(clock: Clock) -> list[Engine]:
     return [
         Engine(),
         Engine(None),
         Engine(4, name="workers", on_error=report),
         Engine(ThreadPoolExecutor(2)),
+        Engine(ProcessPoolExecutor(2)),
+        Engine(Traced()),
         Engine(clock=clock),
         Engine(clock=ManualClock(datetime(2024, 2, 29, tzinfo=timezone.utc))),
         Engine(clock=SystemClock(), on_error=None),
@@ -136,11 +148,55 @@ class Heartbeat(Command):
         context.last_error = None
 
 
+@dataclass
+class Session(Command):
+    """Its key is whatever is hashable, here a field without a default."""
+
+    key: tuple[str, int]
+
+    def execute(self, context: object) -> None:
+        print(self.key[1] + 1)
+
+
+@dataclass(frozen=True)
+class Numbered(Command):
+    key: int = 0
+
+    def execute(self, context: object) -> None: ...
+
+
+class Computed(Command):
+    @property
+    def key(self) -> frozenset[int]:
+        return frozenset({1})
+
+    def execute(self, context: object) -> None: ...
+
+
+class Assigned(Command):
+    key: int | None = None
+
+    def __init__(self, key: int) -> None:
+        self.key = key
+
+    def execute(self, context: object) -> None: ...
+
+
+class Duck:
+    def execute(self, anything: Devices) -> int:
+        return len(anything.polled)
+
+
 def on_error(error: BaseException, command: Command) -> None:
     print(error, command.key)
 
 
+def count_error(error: BaseException, command: Command) -> int:
+    return len(str(error))
+
+
 handler: ErrorCallback = on_error
+handler = count_error
 
 
 def commands() -> None:
@@ -150,6 +206,13 @@ def commands() -> None:
     scheduler.submit(Heartbeat())
     scheduler.schedule(Poll("b"), interval_s=5, delay_s=0.5, key="b")
     scheduler.schedule(ScheduledCommand(Poll("c"), repeat_interval_s=2.0, key_override="c"), 1.0)
+    for command in (Session(("a", 1)), Numbered(3), Computed(), Assigned(4)):
+        key: Hashable | None = command.key
+        scheduler.submit(command)
+        scheduler.remove(key)
+    scheduler.submit(Duck())
+    scheduler.schedule(Duck(), 1, key=("duck", 1))
+    scheduler.submit(5)  # type: ignore[arg-type]
     scheduler.remove("b")
     scheduler.start()
     scheduler.stop()

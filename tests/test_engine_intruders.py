@@ -1,0 +1,160 @@
+"""Signal handlers and destructors that come in at any moment of a call: they use the engine, or raise."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import pytest
+from support import TOMORROW, WAIT, Intruder, SteppedClock, nothing, wait_until
+
+
+class SameHash:
+    """Keys that differ and have one hash."""
+
+    def __hash__(self):
+        return 7
+
+
+class Late(RuntimeError):
+    """What a handler raises: of a kind that the library itself might be tempted to catch."""
+
+
+def late():
+    raise Late
+
+
+MINE, OTHER = SameHash(), SameHash()
+
+CALLS = {
+    "cancel": lambda engine, clock, handle: handle.cancel(),
+    "cancel_key": lambda engine, clock, handle: engine.cancel_key(MINE),
+    "replace": lambda engine, clock, handle: engine.call_later(2, nothing, key=MINE),
+    "start": lambda engine, clock, handle: clock.advance(1),
+    "call_many": lambda engine, clock, handle: engine.call_many([0.5, 2], nothing),
+}
+
+INTRUSIONS = {
+    "cancel": lambda engine: engine.cancel_key(OTHER),
+    "cancel the same": lambda engine: engine.cancel_key(MINE),
+    "replace": lambda engine: engine.call_later(3, nothing, key=OTHER),
+    "replace the same": lambda engine: engine.call_later(3, nothing, key=MINE),
+    "another": lambda engine: engine.call_later(0.25, nothing, key=SameHash()),
+}
+
+
+@pytest.mark.parametrize("others", ["present", "absent"])
+@pytest.mark.parametrize("intrude", INTRUSIONS.values(), ids=INTRUSIONS)
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_keys_are_whole_whoever_comes_in_between(impl, call, intrude, others):
+    """A destructor that cancels a key whose hash is that of the key at hand, for one."""
+    from pysched.testing import ManualClock
+
+    for moment in itertools.count(1):
+        clock = ManualClock()
+        engine = impl.Engine(clock=clock)
+        engine.start()
+        handle = engine.call_later(1, nothing, key=MINE)
+        if others == "present":
+            engine.call_later(1, nothing, key=OTHER)
+        with Intruder(moment, lambda engine=engine: intrude(engine)) as intruder:
+            call(engine, clock, handle)
+        engine._check()
+        clock.advance(10)
+        engine._check()
+        assert len(engine) == 0
+        assert engine.stats().running == 0
+        if not intruder.came:
+            break
+
+
+@pytest.mark.parametrize("call", ["cancel", "cancel_key", "replace"])
+def test_a_handler_that_raises_makes_nobody_wait_for_ever(make_engine, call):
+    """Its exception comes out, and who waits for what the interrupted call brought about has been told."""
+    for moment in itertools.count(1):
+        engine = make_engine(clock=SteppedClock())  # not started: what is due keeps it from being idle
+        handle = engine.call_later(0, nothing, key="k")
+        ended = threading.Event()
+        waiter = threading.Thread(target=lambda engine=engine, ended=ended: engine.wait_idle(2 * WAIT) and ended.set())
+        waiter.start()
+        if hasattr(engine, "_core"):
+            assert wait_until(lambda engine=engine: engine._core.waiters)
+        raised = False
+        with Intruder(moment, late) as intruder:
+            try:
+                if call == "cancel":
+                    handle.cancel()
+                elif call == "cancel_key":
+                    engine.cancel_key("k")
+                else:
+                    engine.call_later(TOMORROW, nothing, key="k")
+            except Late:
+                raised = True
+        assert raised == intruder.came
+        engine._check()
+        if not handle.done():
+            handle.cancel()
+        assert ended.wait(WAIT), moment
+        waiter.join(WAIT)
+        if not intruder.came:
+            break
+
+
+@pytest.mark.parametrize("register", ["call_later", "call_many", "key"])
+def test_a_handler_that_raises_takes_no_wake_up_with_it(make_engine, register):
+    """A registration that it leaves has not changed anything, or the loop knows of the timer."""
+
+    class Real(SteppedClock):
+        def wait(self, event, timeout):
+            event.wait(timeout)
+
+    for moment in itertools.count(1):
+        engine = make_engine(clock=Real())
+        ran: list[int] = []
+        with engine:
+            assert wait_until(lambda engine=engine: engine.wait_idle(WAIT) and asleep(engine))
+            with Intruder(moment, late) as intruder:
+                try:
+                    if register == "call_later":
+                        engine.call_later(0, ran.append, 1)
+                    elif register == "key":
+                        engine.call_later(0, ran.append, 1, key="k")
+                    else:
+                        engine.call_many([0], ran.append, [(1,)])
+                except Late:
+                    pass
+            assert wait_until(lambda engine=engine: len(engine) == 0), moment
+        if not intruder.came:
+            break
+
+
+def asleep(engine):
+    """Whether the loop waits; of the compiled one, which nothing can come in between, it does not matter."""
+    session = engine._core.session if hasattr(engine, "_core") else None
+    return session is None or session.sleeps_until_ns > 0
+
+
+def test_a_handler_that_raises_makes_nobody_wait_for_ever_for_a_stop(make_engine, logged):
+    """run() ends by its exception, and a thread that waits in stop() is told, whichever line it leaves by."""
+    for moment in itertools.count(1):
+        engine = make_engine(clock=SteppedClock())
+        results: list[bool] = []
+        stopper = threading.Thread(target=lambda engine=engine, results=results: results.append(engine.stop(2 * WAIT)))
+
+        def begin(stopper=stopper, engine=engine):
+            stopper.start()
+            wait_until(lambda: not engine.running)
+
+        engine.call_later(0, begin)
+        with Intruder(moment, late) as intruder:
+            try:
+                engine.run()
+            except Late:
+                pass
+        if stopper.ident is None:
+            stopper.start()
+        stopper.join(WAIT)
+        assert results == [True], moment
+        engine._check()
+        if not intruder.came:
+            break
