@@ -39,17 +39,7 @@ class TimerTable(Deadlines):
     Registering, promoting and re-arming cost O(log n), cancelling O(1) amortised.
     """
 
-    __slots__ = (
-        "cancelled",
-        "coalesced",
-        "dropped",
-        "errors",
-        "keys",
-        "ready",
-        "runs",
-        "scheduled",
-        "started",
-    )
+    __slots__ = ("cancelled", "coalesced", "dropped", "errors", "keys", "ready", "runs", "scheduled", "started")
 
     def __init__(self) -> None:
         super().__init__()
