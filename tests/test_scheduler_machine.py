@@ -80,9 +80,9 @@ class RealWorld:
             run = current_run()
             self.trace.append((name, milliseconds(run.scheduled_time), run.attempt, milliseconds(self.clock.now())))
             sleep(script["sleep"] / 1000)
-            for action in script["actions"]:
-                self.trace.append(self.act(name, action))
             number = script["calls"] = script.get("calls", 0) + 1
+            for action in script["actions"] if number <= 3 else ():
+                self.trace.append(self.act(name, action))
             if script["fails"] and number % script["fails"] == 0:
                 raise ValueError("as it should")
 
@@ -100,8 +100,7 @@ class RealWorld:
         except KeyError:
             return "unknown"
         except RuntimeError as error:
-            assert "not running" in str(error)
-            return "not running"
+            return str(error).removeprefix("pysched is ")
 
     def do(self, action):
         scheduler = self.scheduler
@@ -120,8 +119,7 @@ class RealWorld:
                 try:
                     return method(what, self.callback(other, dict(script)), **given)
                 except ValueError as error:
-                    assert "taken" in str(error)
-                    return "taken"
+                    return "taken" if "taken" in str(error) else repr(error)
             case ("pause_all",):
                 scheduler.pause()
             case ("resume_all",):
