@@ -32,7 +32,7 @@ cdef enum SlotState:
     READY            # in the ready ring and no longer in the heap
     RUNNING          # a command in progress, which may come again, or a one-shot that an executor is being given
     HELD             # a due command whose key is running
-    ZOMBIE           # cancelled while in the ready ring, which still holds its index
+    ZOMBIE           # cancelled while in the ready ring, which still holds its index, once
     PAUSED           # a job that was paused
     ENDED            # a job to which no further slot comes; it leaves when its last run has ended
 
@@ -63,7 +63,7 @@ cdef struct Slot:                    # 56 bytes: with its node of 16, what a pen
     int64_t when                     # due; of a periodic timer that is queued or running: its next slot
     uint64_t tie                     # that of its node in the heap; any other node of this slot is stale
     uint32_t generation              # counts the timers that had this slot; never 0 in a live one
-    uint32_t record                  # accounting of a periodic timer or a job, or 0; a zombie's entries in the ring
+    uint32_t record                  # accounting of a periodic timer or a job, or 0
     uint32_t key                     # entry of the cancellation table, or 0; free slots are linked through it
     uint8_t state
     uint8_t layout
@@ -88,11 +88,12 @@ cdef enum JobFlags:
     LEFT = 16        # in the list of those that have left
     DISABLED = 32    # paused by itself, not only with all jobs
     SINGLE = 64      # it has one slot only
-    SPENT = 128      # `ticks_left` has run out: there is no further slot, on another grid neither
+    SPENT = 128      # the last of its `ticks_left` has come
 
 cdef struct Waiting:                 # a run of a job in the ready ring
     int64_t slot                     # on the job's clock
     int64_t due                      # monotonic, jitter included
+    bint ticks                       # counts for `ticks_left`
 
 cdef struct Job:                     # definition and accounting of a job of a `Scheduler`
     int64_t period                   # 0: by its schedule; of a single slot: the delay that it was given, or 0
@@ -115,7 +116,6 @@ cdef struct Job:                     # definition and accounting of a job of a `
     Waiting only                     # then it is this one
     uint32_t queue_head
     uint32_t waiting                 # runs in the ready ring
-    uint32_t stale                   # entries of the ready ring before those, of runs that were dropped
     uint32_t active                  # runs started and not ended, those that wait for a retry included
     uint32_t instances               # the greatest number of both together
     uint8_t flags
@@ -143,6 +143,7 @@ cdef struct Run:                     # a callback taken from the core, from its 
     int64_t late                     # how much later than `due` and `Core.start_ns` it started
     int64_t scheduled                # of a job: the slot, ns on the wall clock
     uint64_t number                  # of a job: how many of its runs have started
+    bint ticks                       # of a job: counts for its `ticks_left`
     uint32_t slot
     uint32_t generation
     uint32_t key                     # of a command: the entry that is marked as running
@@ -150,6 +151,7 @@ cdef struct Run:                     # a callback taken from the core, from its 
     uint8_t flags
     bint periodic
     bint failed
+    bint dropped                     # by an executor that had taken it
 
 cdef struct Runner:                  # a thread inside a loop, a drain or ManualClock.advance
     unsigned long thread

@@ -223,6 +223,8 @@ cdef int abort(Dispatcher self, object pool, uint32_t epoch) except -1:
         leave_loop(core)
     unlock(&core.mutex)
     close_pool(self, pool)
+    if core.ended:
+        self.reap()
     core_notify(core)
     return 0
 
@@ -253,6 +255,8 @@ cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) 
         core_release(core)
     # Here the phase is STOPPED, and another thread may have started the engine anew already.
     close_pool(self, pool)
+    if core.ended:
+        self.reap()
     core_notify(core)
     return 0
 

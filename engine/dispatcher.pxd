@@ -34,9 +34,9 @@ cdef class Dispatcher:
     cdef PyObject *invoke(self, Run *run) noexcept
     cdef int64_t repeat_at(self, Run *run, int64_t now) noexcept
     cdef object report(self, Run *run, object error)
+    cdef tuple call_of(self, Run *run)
+    cdef int fail_run(self, Run *run, object error, tuple called) except -1
     cdef bint perform(self, Run *run, bint interruptible) noexcept
-    cdef object ticket_of(self, Run *run)
-    cdef int end_ticket(self, object ticket) except -1
     cdef int read_wall(self) except -1
     cdef void reap(self) noexcept
 
@@ -44,6 +44,7 @@ cdef class Dispatcher:
 cdef bint runs_here(Core *core, size_t *own) noexcept nogil
 cdef Runner *runner_new() except NULL
 cdef void runner_enter(Core *core, Runner *runner) noexcept nogil
+cdef void runner_set(Runner *runner, const Run *run) noexcept nogil
 cdef void runner_leave(Core *core, Runner *runner) noexcept nogil
 cdef int raise_failure(Dispatcher self) except -1
 cdef int run_inline(Dispatcher self, bint interruptible) except -1

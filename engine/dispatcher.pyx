@@ -18,6 +18,7 @@ from .core cimport (
     ARGUMENT_TUPLE,
     JOB,
     NO_REPEAT,
+    ONE_ARGUMENT,
     STARTED,
     STOPPED,
     STOPPING,
@@ -35,6 +36,8 @@ from .platform cimport NEVER, lock, unlock, waker_wake
 from .runs cimport core_alarm_due, core_collect_due, core_finish, core_next_due, core_take_due, core_take_ready
 from .timers cimport core_forget_orphans, core_prune, core_wants_wake
 from .waiters cimport WakeEvent, core_notify
+
+from types import MethodType
 
 from pysched import lifecycle
 from pysched.clock import DrivingClock, SystemClock
@@ -136,6 +139,23 @@ cdef class Dispatcher:
     cdef object report(self, Run *run, object error):
         """Tells of what a callback raised; returns what the telling raised, which is logged, or None."""
 
+    cdef tuple call_of(self, Run *run):
+        """`(callable, *arguments)`, for an executor."""
+        callback = <object>run.references.callback
+        if run.references.receiver != NULL:
+            callback = MethodType(callback, <object>run.references.receiver)
+        if run.layout == ARGUMENT_TUPLE:
+            return (callback, *<tuple>run.references.arguments)
+        if run.layout == ONE_ARGUMENT:
+            return (callback, <object>run.references.arguments)
+        return (callback,)
+
+    cdef int fail_run(self, Run *run, object error, tuple called) except -1:
+        """What an executor was given by `call_of` has failed."""
+        run.failed = True
+        self.report(run, error)
+        return 0
+
     cdef bint perform(self, Run *run, bint interruptible) noexcept:
         """Calls the callback and releases what it returned or reports what it raised.
 
@@ -159,13 +179,6 @@ cdef class Dispatcher:
         except BaseException as failure:
             log_error(f"{self._name}: an error could not be reported", failure)
         return False
-
-    cdef object ticket_of(self, Run *run):
-        """The argument of a run that its callback ends itself, for an executor that is no thread pool; else None."""
-
-    cdef int end_ticket(self, object ticket) except -1:
-        """Ends such a run as failed, if it has not ended."""
-        return 0
 
     cdef int read_wall(self) except -1:
         """Keeps `Core.wall_offset`, where there are jobs; a user's clock is asked, so no mutex may be held."""
@@ -241,6 +254,15 @@ cdef void runner_enter(Core *core, Runner *runner) noexcept nogil:
     runner.calling = False
     runner.next = core.runners
     core.runners = runner
+
+
+cdef void runner_set(Runner *runner, const Run *run) noexcept nogil:
+    """Says which run the thread is inside of, if it is one of a job."""
+    runner.job = 0
+    if run.flags & JOB:
+        runner.job = <uint64_t>run.generation << SLOT_BITS | run.slot
+        runner.number = run.number
+        runner.scheduled = run.scheduled
 
 
 cdef void runner_leave(Core *core, Runner *runner) noexcept nogil:
@@ -323,11 +345,7 @@ cdef bint call_run(Dispatcher self, Turn *turn, bint interruptible) noexcept:
     """
     cdef bint over
     turn.running = turn.runner.calling = True
-    turn.runner.job = 0
-    if turn.run.flags & JOB:
-        turn.runner.job = <uint64_t>turn.run.generation << SLOT_BITS | turn.run.slot
-        turn.runner.number = turn.run.number
-        turn.runner.scheduled = turn.run.scheduled
+    runner_set(turn.runner, &turn.run)
     unlock(&self.c.mutex)
     drop_garbage(turn)
     if self.c.ended:

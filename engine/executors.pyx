@@ -3,8 +3,8 @@
 from libc.stdint cimport UINT32_MAX, int64_t
 from libc.string cimport memset
 
-from .core cimport ARGUMENT_TUPLE, NO_REPEAT, ONE_ARGUMENT, STARTED, Core, References, Run, Runner, drop
-from .dispatcher cimport Dispatcher, drain_ready, now_of, runner_enter, runner_leave, runner_new
+from .core cimport JOB, NO_REPEAT, STARTED, Core, References, Run, Runner, drop
+from .dispatcher cimport Dispatcher, drain_ready, now_of, runner_enter, runner_leave, runner_new, runner_set
 from .drains cimport drains_summon, drains_wanted
 from .platform cimport lock, unlock
 from .runs cimport core_accept, core_finish, core_refuse, core_take_ready, core_unstart
@@ -12,7 +12,6 @@ from .waiters cimport core_notify
 
 from functools import partial
 from os import getpid
-from types import MethodType
 
 from pysched import lifecycle
 
@@ -114,8 +113,8 @@ cdef class Submitted:
 
     cdef Dispatcher dispatcher
     cdef Run run
+    cdef tuple called                # of a job: what the executor was given; a ticket may be in it
     cdef uint32_t forks
-    cdef object ticket
     cdef bint finished
 
     def __call__(self, future):
@@ -127,6 +126,7 @@ cdef class Submitted:
         lock(&core.mutex)
         runner_enter(core, runner)
         runner.calling = True
+        runner_set(runner, &self.run)
         unlock(&core.mutex)
         try:
             cancelled = bool(future.cancelled())
@@ -139,10 +139,7 @@ cdef class Submitted:
 
     cdef int report(self, object error) except -1:
         if error is not None:
-            self.run.failed = True
-            self.dispatcher.report(&self.run, error)
-            if self.ticket is not None:
-                self.dispatcher.end_ticket(self.ticket)
+            self.dispatcher.fail_run(&self.run, error, self.called)
         return 0
 
     cdef int finish(self, bint cancelled, Runner *runner) except -1:
@@ -158,6 +155,7 @@ cdef class Submitted:
         lock(&core.mutex)
         if core.forks == self.forks and not self.finished:
             self.finished = True
+            self.run.dropped = cancelled
             core_finish(core, &self.run, now, NO_REPEAT, &garbage)
             if cancelled:
                 core_unstart(core, &self.run)
@@ -166,6 +164,8 @@ cdef class Submitted:
             runner_leave(core, runner)
         unlock(&core.mutex)
         drop(&garbage)
+        if core.ended:
+            self.dispatcher.reap()
         core_notify(core)
         return 0
 
@@ -188,8 +188,10 @@ cdef int submit_each(Dispatcher self, object executor) except -1:
             return 0
         memset(&garbage, 0, sizeof(garbage))
         try:
-            submitted.ticket = self.ticket_of(&submitted.run)
-            future = executor.submit(*call_of(&submitted.run, submitted.ticket))
+            called = self.call_of(&submitted.run)
+            if submitted.run.flags & JOB:
+                submitted.called = called
+            future = executor.submit(*called)
         except BaseException:
             lock(&core.mutex)
             core_refuse(core, &submitted.run)
@@ -207,17 +209,3 @@ cdef int submit_each(Dispatcher self, object executor) except -1:
             # No future: nobody will ever tell of its end.
             submitted.finish(False, NULL)
             raise
-
-
-cdef tuple call_of(const Run *run, object ticket):
-    """`(callable, *arguments)`"""
-    callback = <object>run.references.callback
-    if ticket is not None:
-        return (callback, ticket)
-    if run.references.receiver != NULL:
-        callback = MethodType(callback, <object>run.references.receiver)
-    if run.layout == ARGUMENT_TUPLE:
-        return (callback, *<tuple>run.references.arguments)
-    if run.layout == ONE_ARGUMENT:
-        return (callback, <object>run.references.arguments)
-    return (callback,)

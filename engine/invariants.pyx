@@ -64,7 +64,7 @@ cdef const char *first_broken(Core *core) noexcept nogil:
         if slot.state == FREE:
             continue
         if slot.state == ZOMBIE:
-            zombies += slot.record
+            zombies += 1
             continue
         if slot.state != RUNNING and slot.state != PAUSED and slot.state != ENDED:
             live += 1
@@ -76,7 +76,6 @@ cdef const char *first_broken(Core *core) noexcept nogil:
         if slot.flags & JOB:
             job = job_at(core, slot.record)
             waiting += job.waiting
-            zombies += job.stale
             instances += job.instances - 1
             if job.waiting + job.active > job.instances:
                 return b"a job has more runs than instances"

@@ -28,7 +28,6 @@ from .core cimport (
     PAUSED,
     PENDING,
     SINGLE,
-    SPENT,
     STARTED,
     WALL,
     Core,
@@ -62,21 +61,19 @@ from .jobs cimport (
     SUCCEEDED,
     TIMED_OUT,
     Outcome,
-    job_arm,
     job_draw,
-    job_drop_queued,
     job_end_run,
     job_give_back,
     job_has_room,
-    job_leave_heap,
     job_pause,
     job_queue,
+    job_regrid,
     job_resume,
 )
 from .platform cimport NEVER, lock, monotonic_ns, unlock, wall_ns
 from .schedule cimport Schedule, floor_seconds, schedule_next
 from .slab cimport slab_reserve, slab_room, slab_take
-from .timers cimport core_add, core_detach, core_place, core_reserve, core_wants_wake, raise_shortage
+from .timers cimport core_add, core_detach, core_place, core_prune, core_reserve, core_wants_wake, raise_shortage
 from .waiters cimport core_notify
 
 from types import MethodType
@@ -162,10 +159,10 @@ cdef class JobEngine(Dispatcher):
         entry.period = 0
         entry.flags = JOB | (MANAGED if managed else 0)
         entry.when = now
-        if schedule is not None and schedule not in self.schedules:
-            self.keep(schedule)
         if wall:
             self.read_wall()
+        if schedule is not None and schedule not in self.schedules:
+            self.keep(schedule)          # nobody comes in between this and the place
         more.until = until
         more.jitter = jitter
         more.ticks_left = max_runs
@@ -254,9 +251,9 @@ cdef class JobEngine(Dispatcher):
         if schedule is None:
             reference = self.place(&entry, period, NULL, entry.when, SINGLE if single else 0, 1, NULL)
         else:
+            self.read_wall()
             if schedule not in self.schedules:
                 self.keep(schedule)
-            self.read_wall()
             lock(&self.c.mutex)
             entry.when = schedule_next(&schedule.data, entry.when + self.c.wall_offset)
             unlock(&self.c.mutex)
@@ -279,7 +276,7 @@ cdef class JobEngine(Dispatcher):
         return self.single(delay, callback, 0)
 
     def call_alarm(self, int64_t delay, callback):
-        """Calls `callback()` on the loop's thread, `delay` ns from now: a time-out, which must wait for no worker."""
+        """Calls `callback()` on the loop's thread, `delay` ns from now: a time-out, which waits for no worker."""
         return self.single(delay, callback, ALARM)
 
     cdef TimerHandle single(self, int64_t delay, object callback, int flags):
@@ -360,7 +357,6 @@ cdef class JobEngine(Dispatcher):
         cdef Slot *slot
         cdef Job *job
         cdef int64_t now = now_of(self)
-        cdef int64_t own_now
         cdef bint room = False, wake = False
         self.read_wall()
         lock(&core.mutex)
@@ -369,8 +365,10 @@ cdef class JobEngine(Dispatcher):
             job = job_at(core, slot.record)
             room = job_has_room(job)
             if room:
-                own_now = now + core.wall_offset if job.flags & WALL else now
-                job_queue(core, <uint32_t>(reference & SLOT_MASK), own_now, now)
+                job_queue(
+                    core, <uint32_t>(reference & SLOT_MASK), now + core.wall_offset if job.flags & WALL else now, now,
+                    False,
+                )
                 drains_summon(core)
                 wake = drains_wanted(core) != 0 and core_wants_wake(core, -NEVER)
         unlock(&core.mutex)
@@ -381,36 +379,17 @@ cdef class JobEngine(Dispatcher):
         """Gives the job a new grid; counters, pause and runs in progress stay, runs that wait are dropped."""
         cdef Core *core = self.c
         cdef Slot *record
-        cdef Job *job
-        cdef uint32_t index = <uint32_t>(reference & SLOT_MASK)
         cdef bint wake = False
+        self.read_wall()
         if schedule is not None and schedule not in self.schedules:
             self.keep(schedule)
-        self.read_wall()
         lock(&core.mutex)
         record = self.find(reference)
         if record != NULL:
-            job = job_at(core, record.record)
-            if job.schedule != NULL:
-                job.schedule.jobs -= 1
-            job.schedule = NULL
-            if schedule is not None:
-                job.schedule = &schedule.data
-                schedule.data.jobs += 1
-            if job.until != NEVER:       # it is on the clock of the grid
-                job.until += (core.wall_offset if wall else 0) - (core.wall_offset if job.flags & WALL else 0)
-            job.flags &= ~(WALL | OWED | IMMEDIATE | SINGLE)
-            job.flags |= (WALL if wall else 0) | (0 if period or schedule is not None else SINGLE)
-            job.period = period
-            job.slot = slot
-            job_drop_queued(core, index)
-            if record.state == PENDING:
-                job_leave_heap(core, index)
-                job_arm(core, index)
-            elif record.state == ENDED and not job.flags & SPENT:
-                job_arm(core, index)
-            elif record.state == PAUSED and not job.flags & DISABLED:
-                job_arm(core, index)     # a single slot that waited for the end of the pause of all
+            job_regrid(
+                core, <uint32_t>(reference & SLOT_MASK), period, NULL if schedule is None else &schedule.data,
+                slot, wall,
+            )
             wake = record.state == PENDING and core_wants_wake(core, record.when)
         unlock(&core.mutex)
         self.look_again(wake)
@@ -437,13 +416,14 @@ cdef class JobEngine(Dispatcher):
         cdef Core *core = self.c
         cdef uint32_t index
         cdef Slot *slot
+        cdef int64_t now = now_of(self)
         self.read_wall()
         lock(&core.mutex)
         core.all_paused = False
         for index in range(1, core.slots.top):
             slot = slot_at(core, index)
             if slot.state == PAUSED and not job_at(core, slot.record).flags & DISABLED:
-                job_arm(core, index)
+                job_resume(core, index, now)
         unlock(&core.mutex)
         self.wake()
 
@@ -523,6 +503,7 @@ cdef class JobEngine(Dispatcher):
     def _run_alarm(self):
         """Runs the earliest alarm, whatever stands before it in the heap."""
         cdef References garbage
+        cdef PyObject *result
         cdef uint32_t index = 0
         lock(&self.c.mutex)
         earliest_alarm(self.c, &index)
@@ -530,7 +511,11 @@ cdef class JobEngine(Dispatcher):
             core_detach(self.c, index, False, &garbage)
         unlock(&self.c.mutex)
         if index:
-            Py_XDECREF(call(garbage.callback, garbage.receiver, NULL))
+            result = call(garbage.callback, garbage.receiver, NULL)
+            if result == NULL:
+                result = take_exception()
+                self.report(NULL, <object>result)
+            Py_XDECREF(result)
             drop(&garbage)
 
     # -- clocks --
@@ -560,7 +545,11 @@ cdef class JobEngine(Dispatcher):
         run_here(self)
 
     def stop(self, timeout):
-        return stop_loop(self, timeout)
+        try:
+            return stop_loop(self, timeout)
+        finally:
+            if self.c.ended:
+                self.reap()
 
     def wait_idle(self, timeout):
         return wait_until_idle(self, timeout)
@@ -575,7 +564,30 @@ cdef class JobEngine(Dispatcher):
     def _check(self):
         core_check(self.c)
 
+    def _after_fork_in_child(self):
+        Dispatcher._after_fork_in_child(self)
+        self.reap()
+
     # -- runs --
+
+    cdef tuple call_of(self, Run *run):
+        if run.flags & MANAGED:
+            return (Dispatcher.call_of(self, run)[0], new_ticket(self, run))
+        return Dispatcher.call_of(self, run)
+
+    cdef int fail_run(self, Run *run, object error, tuple called) except -1:
+        if not run.flags & JOB:
+            return Dispatcher.fail_run(self, run, error, called)
+        self.tell(run, error)
+        if run.flags & MANAGED:
+            (<Ticket>called[1]).end(FAILED)
+        else:
+            run.failed = True
+        return 0
+
+    cdef object report(self, Run *run, object error):
+        """Of a retry or a time-out; their manager lets nothing out, unless it is at fault itself."""
+        log_error(f"{self._name}: a callback raised an exception", error)
 
     cdef bint perform(self, Run *run, bint interruptible) noexcept:
         cdef PyObject *result
@@ -603,18 +615,6 @@ cdef class JobEngine(Dispatcher):
         self.tell(run, <object>result)
         Py_XDECREF(result)
         return False
-
-    cdef object report(self, Run *run, object error):
-        if run.flags & JOB:
-            self.tell(run, error)
-        else:
-            log_error(f"{self._name}: a retry or a time-out failed", error)
-
-    cdef object ticket_of(self, Run *run):
-        return new_ticket(self, run) if run.flags & MANAGED else None
-
-    cdef int end_ticket(self, object ticket) except -1:
-        return (<Ticket>ticket).end(FAILED)
 
     cdef int tell(self, Run *run, object error) noexcept:
         try:
@@ -661,14 +661,18 @@ cdef PyObject *refused(PyObject *result) noexcept:
 
 cdef int64_t earliest_alarm(Core *core, uint32_t *index) noexcept nogil:
     cdef int64_t due = NEVER
+    cdef uint64_t tie = 0
     cdef uint32_t i
     cdef Slot *slot
     if not core.alarms:
         return NEVER
     for i in range(1, core.slots.top):
         slot = slot_at(core, i)
-        if slot.flags & ALARM and slot.state == PENDING and slot.when < due:
+        if not slot.flags & ALARM or slot.state != PENDING:
+            continue
+        if slot.when < due or (slot.when == due and slot.tie < tie):
             due = slot.when
+            tie = slot.tie
             if index != NULL:
                 index[0] = i
     return due
@@ -694,6 +698,9 @@ cdef class Ticket:
     `scheduled_wall_ns`: the slot on the wall clock. `number`: how many runs of the job have started, this included.
     """
 
+    def __init__(self):
+        raise TypeError("tickets are made by an engine")
+
     @property
     def reference(self):
         """That of the job."""
@@ -714,36 +721,48 @@ cdef class Ticket:
 
     def give_back(self):
         """Frees the instance of a run that has no outcome: it went with the parent of a fork."""
+        cdef Core *core = self.engine.c
         cdef int64_t now = now_of(self.engine)
-        lock(&self.engine.c.mutex)
+        cdef bint wake
+        lock(&core.mutex)
         if not self.finished:
             self.claimed = self.finished = True
-            job_give_back(self.engine.c, self.slot, self.generation, now)
-        unlock(&self.engine.c.mutex)
+            job_give_back(core, self.slot, self.generation, now)
+        wake = wants_wake(core)
+        unlock(&core.mutex)
+        self.engine.look_again(wake)
 
     cdef int end(self, Outcome outcome) except -1:
         cdef Core *core = self.engine.c
         cdef int64_t now = now_of(self.engine)
+        cdef bint wake
         lock(&core.mutex)
         if not self.finished:
             self.claimed = self.finished = True
             core.errors += outcome != SUCCEEDED
             job_end_run(core, self.slot, self.generation, now, outcome)
+        wake = wants_wake(core)
         unlock(&core.mutex)
-        self.engine.look_again(False)
+        self.engine.look_again(wake)
         return 0
+
+
+cdef bint wants_wake(Core *core) noexcept nogil:
+    """Whether the loop sleeps past a run that was owed to a job and has become due."""
+    core_prune(core)
+    return core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when)
 
 
 # -- snapshots ------------------------------------------------------------------------------------------------------
 
-cdef struct Copy:                    # of a job, with references of its own to what it calls
+cdef struct Copy:                    # of a job, with references of its own to what it has
     Job job
     uint64_t reference
     int64_t when
     int state
     PyObject *callback
     PyObject *receiver
-    PyObject *schedule               # borrowed: a schedule outlives its jobs, for as long as the engine has the GIL
+    PyObject *schedule
 
 
 cdef void take_copy(Core *core, uint32_t index, Copy *copy) noexcept:
@@ -756,6 +775,8 @@ cdef void take_copy(Core *core, uint32_t index, Copy *copy) noexcept:
     copy.callback = slot.callback
     copy.receiver = slot.receiver
     copy.schedule = NULL if copy.job.schedule == NULL else copy.job.schedule.owner
+    if copy.schedule != NULL:
+        Py_INCREF(<object>copy.schedule)
     Py_INCREF(<object>copy.callback)
     if copy.receiver != NULL:
         Py_INCREF(<object>copy.receiver)
@@ -774,6 +795,10 @@ cdef tuple view(const Core *core, Copy *copy):
     cdef Job *job = &copy.job
     cdef int64_t offset = 0 if job.flags & WALL else core.wall_offset
     callback = <object>copy.callback
+    schedule = None
+    if copy.schedule != NULL:
+        schedule = <object>copy.schedule
+        Py_XDECREF(copy.schedule)
     if copy.receiver != NULL:
         callback = MethodType(callback, <object>copy.receiver)
         Py_XDECREF(copy.receiver)
@@ -785,7 +810,7 @@ cdef tuple view(const Core *core, Copy *copy):
         copy.when + core.wall_offset if copy.state == PENDING and copy.when != NEVER else None,
         not job.flags & DISABLED,
         job.period,
-        <object>copy.schedule if copy.schedule != NULL else None,
+        schedule,
         job.flags & FAILING != 0,
         job.started,
         job.succeeded,

@@ -9,6 +9,7 @@ All functions are called with the core's mutex held.
 from libc.stdint cimport int64_t, uint32_t
 
 from .core cimport Core, Job, Run, Slot
+from .schedule cimport Schedule
 
 
 cdef enum Outcome:
@@ -20,16 +21,17 @@ cdef int64_t job_draw(Core *core, int64_t limit) noexcept nogil
 cdef bint job_has_room(const Job *job) noexcept nogil
 cdef void job_arm(Core *core, uint32_t index) noexcept nogil
 cdef bint job_tick(Core *core, uint32_t index, int64_t now) noexcept nogil
-cdef void job_queue(Core *core, uint32_t index, int64_t slot, int64_t due) noexcept nogil
-cdef bint job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept
+cdef void job_queue(Core *core, uint32_t index, int64_t slot, int64_t due, bint ticks) noexcept nogil
+cdef void job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept
 cdef void job_refuse(Core *core, Run *run) noexcept nogil
 cdef void job_end_run(Core *core, uint32_t index, uint32_t generation, int64_t now, Outcome outcome) noexcept nogil
+cdef void job_withdraw(Core *core, uint32_t index, uint32_t generation, int64_t now) noexcept nogil
 cdef void job_give_back(Core *core, uint32_t index, uint32_t generation, int64_t now) noexcept nogil
 cdef void job_pause(Core *core, uint32_t index) noexcept nogil
 cdef void job_resume(Core *core, uint32_t index, int64_t now) noexcept nogil
-cdef void job_leave_heap(Core *core, uint32_t index) noexcept nogil
-cdef void job_drop_queued(Core *core, uint32_t index) noexcept nogil
-cdef void job_settle(Core *core, uint32_t index) noexcept nogil
+cdef void job_regrid(
+    Core *core, uint32_t index, int64_t period, Schedule *schedule, int64_t slot, bint wall
+) noexcept nogil
 cdef void job_put_back(Core *core, uint32_t index) noexcept nogil
 cdef void job_abandon(Core *core, uint32_t index) noexcept nogil
 cdef int64_t job_next_due(Core *core, const Slot *slot) noexcept nogil

@@ -29,9 +29,9 @@ from .core cimport (
 )
 from .heap cimport heap_pop, heap_push, heap_replace_root
 from .platform cimport NEVER
-from .schedule cimport schedule_latest, schedule_next
+from .schedule cimport Schedule, schedule_latest, schedule_next
 from .starts cimport begin_run, ring_append, share_references
-from .timers cimport core_bound_stale, core_drop_stale, core_next_tie
+from .timers cimport core_bound_stale, core_drop_stale, core_leave_ring, core_next_tie
 
 cdef enum:
     COUNTED = 10_000                 # slots of a calendar in one gap that are counted one by one
@@ -110,6 +110,15 @@ cdef void job_arm(Core *core, uint32_t index) noexcept nogil:
     core.live += 1
 
 
+cdef void arm_unless_paused(Core *core, uint32_t index) noexcept nogil:
+    """The same, but a job that was paused waits until it is resumed."""
+    cdef Slot *slot = slot_at(core, index)
+    if job_at(core, slot.record).flags & DISABLED:
+        slot.state = PAUSED
+    else:
+        job_arm(core, index)
+
+
 cdef void rearm_root(Core *core, uint32_t index, Slot *slot) noexcept nogil:
     slot.when = due_of(core, job_at(core, slot.record))
     slot.tie = core_next_tie(core, index)
@@ -153,7 +162,7 @@ cdef bint job_has_room(const Job *job) noexcept nogil:
     return job.waiting + job.active < job.instances
 
 
-cdef void job_queue(Core *core, uint32_t index, int64_t slot, int64_t due) noexcept nogil:
+cdef void job_queue(Core *core, uint32_t index, int64_t slot, int64_t due, bint ticks) noexcept nogil:
     """Puts a run of a job that has room into the ready ring."""
     cdef Job *job = job_at(core, slot_at(core, index).record)
     cdef Waiting *waiting = &job.only
@@ -161,6 +170,7 @@ cdef void job_queue(Core *core, uint32_t index, int64_t slot, int64_t due) noexc
         waiting = &job.queue[(job.queue_head + job.waiting) % job.instances]
     waiting.slot = slot
     waiting.due = due
+    waiting.ticks = ticks
     job.waiting += 1
     ring_append(core, index)
 
@@ -212,13 +222,12 @@ cdef bint job_tick(Core *core, uint32_t index, int64_t now) noexcept nogil:
         job.ticks_left -= 1
         if job.ticks_left == 0:
             job.flags |= SPENT
-            job.slot = NEVER
-    if job.slot == NEVER or job.flags & OWED:
+    if job.slot == NEVER or job.flags & (OWED | SPENT):
         pop_root(core, slot, ENDED)
     else:
         rearm_root(core, index, slot)
     if runs:
-        job_queue(core, index, latest, due)
+        job_queue(core, index, latest, due, True)
     else:
         job_settle(core, index)
     return runs
@@ -229,31 +238,30 @@ cdef inline Waiting *first_waiting(Job *job) noexcept nogil:
 
 
 cdef inline void take_waiting(Job *job) noexcept nogil:
+    """It starts, or is dropped."""
     job.waiting -= 1
     if job.queue != NULL:
         job.queue_head = (job.queue_head + 1) % job.instances
 
 
-cdef bint job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept:
-    """Starts the run whose entry was taken from the ready ring; False if it was dropped meanwhile.  Needs the GIL."""
+cdef void job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept:
+    """Starts the run whose entry was taken from the ready ring.  Needs the GIL."""
     cdef Slot *slot = slot_at(core, index)
     cdef Job *job = job_at(core, slot.record)
     cdef Waiting *waiting = first_waiting(job)
-    if job.stale:
-        job.stale -= 1
-        core.zombies -= 1
-        return False
+    cdef bint ticks
     run.slot = index
     run.periodic = True
     run.scheduled = waiting.slot + core.wall_offset - offset_of(core, job)
+    ticks = waiting.ticks
     begin_run(core, slot, run, waiting.due, now)
     share_references(run)
     take_waiting(job)
     job.active += 1
     job.started += 1
     run.number = job.started
+    run.ticks = ticks
     job.last_start = now + core.wall_offset
-    return True
 
 
 cdef void job_refuse(Core *core, Run *run) noexcept nogil:
@@ -261,7 +269,7 @@ cdef void job_refuse(Core *core, Run *run) noexcept nogil:
     cdef Job *job = job_at(core, slot_at(core, run.slot).record)
     job.active -= 1
     job.started -= 1
-    job_queue(core, run.slot, run.scheduled - core.wall_offset + offset_of(core, job), run.due)
+    job_queue(core, run.slot, run.scheduled - core.wall_offset + offset_of(core, job), run.due, run.ticks)
 
 
 cdef void give_instance_back(Core *core, uint32_t index, Job *job, int64_t now) noexcept nogil:
@@ -290,6 +298,14 @@ cdef void job_end_run(Core *core, uint32_t index, uint32_t generation, int64_t n
         job.timed_out += outcome == TIMED_OUT
         job.flags |= FAILING
     give_instance_back(core, index, job, now)
+
+
+cdef void job_withdraw(Core *core, uint32_t index, uint32_t generation, int64_t now) noexcept nogil:
+    """Takes a start back: an executor has dropped the run."""
+    cdef Slot *slot = slot_at(core, index)
+    if slot.generation == generation:
+        job_at(core, slot.record).started -= 1
+        give_instance_back(core, index, job_at(core, slot.record), now)
 
 
 cdef void job_give_back(Core *core, uint32_t index, uint32_t generation, int64_t now) noexcept nogil:
@@ -324,35 +340,71 @@ cdef void job_resume(Core *core, uint32_t index, int64_t now) noexcept nogil:
         return
     if not is_single(job) and job.slot <= now + offset_of(core, job):
         job.paused += pass_by(job, now + offset_of(core, job), &latest) + 1
-    if job.slot == NEVER:
-        slot.state = ENDED
+        if job.slot == NEVER:
+            slot.state = ENDED
+            job_settle(core, index)
+            return
+    job_arm(core, index)
+
+
+cdef void untick(Job *job, const Waiting *dropped) noexcept nogil:
+    """A run that was dropped before it started does not count for `ticks_left`."""
+    if dropped.ticks and (job.ticks_left or job.flags & SPENT):
+        job.ticks_left += 1
+        job.flags &= ~SPENT
+
+
+cdef void drop_queued(Core *core, uint32_t index) noexcept nogil:
+    """Drops the runs that wait; O(entries of the ready ring) if there are any."""
+    cdef Job *job = job_at(core, slot_at(core, index).record)
+    if job.waiting:
+        core_leave_ring(core, index)
+    while job.waiting:
+        untick(job, first_waiting(job))
+        take_waiting(job)
+
+
+cdef void job_regrid(
+    Core *core, uint32_t index, int64_t period, Schedule *schedule, int64_t slot, bint wall
+) noexcept nogil:
+    """Gives the job a new grid; options, counters, pause and runs in progress stay, runs that wait are dropped."""
+    cdef Slot *record = slot_at(core, index)
+    cdef Job *job = job_at(core, record.record)
+    if job.schedule != NULL:
+        job.schedule.jobs -= 1
+    if schedule != NULL:
+        schedule.jobs += 1
+    drop_queued(core, index)
+    if job.until != NEVER and wall != (job.flags & WALL != 0):       # it is on the job's clock, as its slots are
+        job.until += core.wall_offset if wall else -core.wall_offset
+    job.flags &= ~(WALL | OWED | IMMEDIATE | SINGLE)
+    job.flags |= (WALL if wall else 0) | (0 if period or schedule != NULL else SINGLE)
+    job.period = period
+    job.schedule = schedule
+    job.slot = slot
+    if record.state == PENDING:
+        job_leave_heap(core, index)
+    if job.flags & SPENT or (slot >= job.until and job.until != NEVER):
+        job.slot = NEVER
+        record.state = ENDED
         job_settle(core, index)
     else:
-        job_arm(core, index)
-
-
-cdef void job_drop_queued(Core *core, uint32_t index) noexcept nogil:
-    """Drops the runs that wait: their entries of the ready ring are skipped when they surface."""
-    cdef Job *job = job_at(core, slot_at(core, index).record)
-    core.zombies += job.waiting
-    job.stale += job.waiting
-    job.waiting = 0
+        arm_unless_paused(core, index)
 
 
 cdef void job_put_back(Core *core, uint32_t index) noexcept nogil:
     """Drops the run of an entry that was taken from the ready ring; a single slot comes again after a start."""
     cdef Slot *slot = slot_at(core, index)
     cdef Job *job = job_at(core, slot.record)
-    cdef int64_t dropped = first_waiting(job).slot
-    if job.stale:
-        job.stale -= 1
-        core.zombies -= 1
-        return
+    cdef Waiting dropped = first_waiting(job)[0]
     take_waiting(job)
+    untick(job, &dropped)
     core.dropped += 1
-    if is_single(job) and slot.state == ENDED:
-        job.slot = dropped
-        job_arm(core, index)
+    if slot.state == ENDED and dropped.ticks:
+        if is_single(job):
+            job.slot = dropped.slot
+        if job.slot != NEVER:
+            arm_unless_paused(core, index)
     job_settle(core, index)
 
 
@@ -368,6 +420,5 @@ cdef void job_abandon(Core *core, uint32_t index) noexcept nogil:
 
 
 cdef int64_t job_next_due(Core *core, const Slot *slot) noexcept nogil:
-    """When the first of the runs that wait was due; NEVER if all entries of the ring are of dropped ones."""
-    cdef Job *job = job_at(core, slot.record)
-    return first_waiting(job).due if job.waiting else NEVER
+    """When the first of the runs that wait was due."""
+    return first_waiting(job_at(core, slot.record)).due

@@ -32,6 +32,7 @@ from .jobs cimport (
     job_refuse,
     job_start,
     job_tick,
+    job_withdraw,
 )
 from .keys cimport KeyEntry, keys_at, keys_remove
 from .lateness cimport histogram_remove
@@ -251,8 +252,8 @@ cdef bint core_take_ready(Core *core, int64_t now, bint keep, Run *run) noexcept
         if slot.state == ZOMBIE:
             core_free_zombie(core, index)
         elif slot.flags & JOB:
-            if job_start(core, index, run, now):
-                return True
+            job_start(core, index, run, now)
+            return True
         elif slot.record:
             record = record_at(core, slot.record)
             record.waiting = 0
@@ -321,7 +322,9 @@ cdef void core_finish(Core *core, Run *run, int64_t now, int64_t repeat_at, Refe
     core.running -= 1
     core.errors += run.failed
     if run.flags & JOB:
-        if not run.flags & MANAGED:
+        if run.dropped:
+            job_withdraw(core, run.slot, run.generation, now)
+        elif not run.flags & MANAGED:
             job_end_run(core, run.slot, run.generation, now, FAILED if run.failed else SUCCEEDED)
         return
     if not (run.periodic or run.flags & COMMAND):
@@ -408,11 +411,11 @@ cdef int64_t core_next_due(Core *core) noexcept nogil:
     for i in range(core.ring_count):
         index = core.ring[(core.ring_head + i) & core.ring_mask]
         slot = slot_at(core, index)
-        if slot.flags & JOB and slot.state != ZOMBIE:
-            if job_next_due(core, slot) != NEVER:
-                return job_next_due(core, slot)
-        elif slot.state != ZOMBIE:
-            return record_at(core, slot.record).waiting_when if slot.record else slot.when
+        if slot.state == ZOMBIE:
+            continue
+        if slot.flags & JOB:
+            return job_next_due(core, slot)
+        return record_at(core, slot.record).waiting_when if slot.record else slot.when
     core_prune(core)
     return core.heap.nodes[0].when if core.heap.size else NEVER
 

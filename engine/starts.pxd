@@ -17,7 +17,7 @@ cdef inline void begin_run(Core *core, Slot *slot, Run *run, int64_t due, int64_
     run.layout = slot.layout
     run.flags = slot.flags
     run.generation = slot.generation
-    run.failed = False
+    run.failed = run.dropped = False
     run.key = 0
     run.references.callback = slot.callback
     run.references.receiver = slot.receiver

@@ -24,6 +24,7 @@ cdef uint64_t core_next_tie(Core *core, uint32_t index) noexcept nogil
 cdef void core_renumber(Core *core) noexcept nogil
 cdef void core_free_slot(Core *core, uint32_t index, Slot *slot) noexcept nogil
 cdef void core_free_zombie(Core *core, uint32_t index) noexcept nogil
+cdef void core_leave_ring(Core *core, uint32_t index) noexcept nogil
 cdef void core_prune(Core *core) noexcept nogil
 cdef void core_drop_stale(Core *core) noexcept nogil
 cdef void core_bound_stale(Core *core) noexcept nogil

@@ -221,26 +221,35 @@ cdef void core_free_zombie(Core *core, uint32_t index) noexcept nogil:
     """Frees a slot that was cancelled in the ring, once the ring no longer holds it."""
     cdef Slot *slot = slot_at(core, index)
     core.zombies -= 1
-    slot.record -= 1
-    if slot.record:
-        return
     slot.state = FREE
     if slot.generation:
         slab_give(&core.slots, index)
 
 
-cdef uint32_t release_job(Core *core, Slot *slot) noexcept nogil:
-    """Frees the record of a job that is cancelled; returns how many entries of the ready ring it leaves behind."""
+cdef bint release_job(Core *core, uint32_t index, Slot *slot) noexcept nogil:
+    """Frees the record of a job that is cancelled; returns whether it leaves an entry of the ready ring behind."""
     cdef Job *job = job_at(core, slot.record)
-    cdef uint32_t entries = job.waiting + job.stale
-    core.zombies -= job.stale            # they are counted anew, with the others
+    cdef bint waits = job.waiting == 1
+    if job.waiting > 1:                  # room in the ring beyond one for each slot goes with the job
+        core_leave_ring(core, index)
     core.instances -= job.instances - 1
     if job.schedule != NULL:
         job.schedule.jobs -= 1
     free(job.queue)
     slab_give(&core.jobs, slot.record)
     slot.record = 0
-    return entries
+    return waits
+
+
+cdef void core_leave_ring(Core *core, uint32_t index) noexcept nogil:
+    """Takes all entries of a slot out of the ready ring: O(entries)."""
+    cdef uint32_t kept = 0, i, other
+    for i in range(core.ring_count):
+        other = core.ring[(core.ring_head + i) & core.ring_mask]
+        if other != index:
+            core.ring[(core.ring_head + kept) & core.ring_mask] = other
+            kept += 1
+    core.ring_count = kept
 
 
 cdef void sweep_ring(Core *core) noexcept nogil:
@@ -259,7 +268,7 @@ cdef void core_detach(Core *core, uint32_t index, bint keep_key, References *gar
     """Cancels a live timer.  Its references go to `garbage`; its key's entry stays with `keep_key`."""
     cdef Slot *slot = slot_at(core, index)
     cdef KeyEntry *key
-    cdef uint32_t entries = slot.state == READY      # of the ready ring
+    cdef bint waits = slot.state == READY            # in the ready ring
     take_references(slot, garbage)
     garbage.key = NULL
     if slot.key and not slot.flags & JOB:
@@ -274,9 +283,9 @@ cdef void core_detach(Core *core, uint32_t index, bint keep_key, References *gar
     else:
         core.outside -= 1
     if slot.flags & JOB:
-        entries = release_job(core, slot)
+        waits = release_job(core, index, slot)
     elif slot.record:
-        entries = record_at(core, slot.record).waiting
+        waits = record_at(core, slot.record).waiting
         slab_give(&core.records, slot.record)
         slot.record = 0
         core.periodic -= 1
@@ -284,12 +293,11 @@ cdef void core_detach(Core *core, uint32_t index, bint keep_key, References *gar
         core.live -= 1
     core.cancelled += not slot.flags & ALARM
     core.alarms -= slot.flags & ALARM != 0
-    if entries:
+    if waits:
         slot.tie = 0
         slot.state = ZOMBIE
-        slot.record = entries
         slot.generation += 1
-        core.zombies += entries
+        core.zombies += 1
         if core.zombies > core.ring_count - core.zombies + STALE_ALLOWANCE:
             sweep_ring(core)
     else:

@@ -11,7 +11,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +19,6 @@ import pysched
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
-
-SCHEDULER_ENGINES = [
-    name
-    for name, package in {"native": "pysched._engine", "pure": "pysched._pure"}.items()
-    if find_spec(f"{package}.job_engine") is not None
-]
-"""The values of PYSCHED_ENGINE under which there is a `Scheduler`."""
 
 WAIT = 20.0
 """Seconds to wait for what must happen: only a failing test ever waits as long."""

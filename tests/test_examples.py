@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support import SCHEDULER_ENGINES, assert_quiet, run_python, wait_until
+from support import assert_quiet, run_python, wait_until
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 MONITOR = str(EXAMPLES / "monitor.py")
@@ -60,7 +60,7 @@ def test_errors_shows_where_each_error_goes(engine):
 
 
 @pytest.mark.real_time
-@pytest.mark.parametrize("engine", SCHEDULER_ENGINES)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_basic_shows_what_jobs_can_do(engine):
     process = run_python(str(EXAMPLES / "basic.py"), engine=engine)
     assert_quiet(process)
@@ -91,7 +91,7 @@ def test_basic_shows_what_jobs_can_do(engine):
 
 @pytest.mark.real_time
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", SCHEDULER_ENGINES)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_the_monitor_finds_the_outage_and_loses_no_check(engine):
     process = run_python(MONITOR, "--seconds", 6, engine=engine)
     assert_quiet(process)

@@ -34,18 +34,21 @@ ENGINE_NAMES = {
     *("__version__", "engine_name", "preview"),
 }
 
+JOB_NAMES = {"CancelToken", "JobCancelled", "JobInfo", "JobRun", "Scheduler", "current_run"}
+
 # At import time a module imports only what stands above it here, never its own line. What a function imports
 # when it is called is free: it happens later. `testing` is for users' tests; nobody imports it.
 LAYERS = (
-    {"attributes", "errors", "offsets", "zones"},
+    {"attributes", "awaitables", "callbacks", "errors", "offsets", "zones"},
     {"reports"},
     {"clock", "lifecycle", "stats", "waiting"},
     {"_engine", "_pure"},
     {"engine"},
-    {"schedule"},
-    {"commands", "forecast"},
-    {"cancellation", "scheduler_queue"},
-    {"worker"},
+    {"schedule", "token"},
+    {"job", "options", "trigger"},
+    {"commands", "forecast", "runner"},
+    {"cancellation", "scheduler_queue", "views"},
+    {"registry", "worker"},
     {"scheduler"},
     {"__init__"},
     {"django", "fastapi"},
@@ -137,7 +140,7 @@ def test_an_import_brings_in_little(engine):
 
 def test_the_top_level_names_everything_that_is_public():
     commands = set().union(*COMMAND_NAMES.values()) - COMMAND_NAMES["cancellation"]
-    assert set(pysched.__all__) == commands | ENGINE_NAMES
+    assert set(pysched.__all__) == commands | ENGINE_NAMES | JOB_NAMES
     assert len(pysched.__all__) == len(set(pysched.__all__))
     for name in pysched.__all__:
         assert hasattr(pysched, name)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support import SCHEDULER_ENGINES, assert_quiet, run_python
+from support import assert_quiet, run_python
 
 from pysched import Scheduler
 
@@ -26,7 +26,7 @@ def printed(block: str, engine: str) -> list[str]:
 
 
 @pytest.mark.real_time
-@pytest.mark.parametrize("engine", SCHEDULER_ENGINES)
+@pytest.mark.parametrize("engine", ["native", "pure"])
 def test_the_example_of_jobs_does_what_its_words_say(engine):
     said = printed(OF_SCHEDULER, engine)
     polls = said.count("poll")

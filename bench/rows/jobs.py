@@ -2,7 +2,8 @@
 
 `every`: `every("1h", function)`, with the whole signature and the id that it returns. `due-jobs`: 20,000 jobs whose
 first slot has passed before the start, through four workers with all counters kept; the callback is a Python function
-that appends to a list, whose length the main thread looks at now and then. `job-memory`: growth of the resident set of a fresh process, a job.
+that appends to a list, whose length the main thread looks at now and then. `job-memory`: growth of the resident set of
+a fresh process, a job.
 """
 
 from __future__ import annotations
