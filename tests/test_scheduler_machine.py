@@ -80,9 +80,9 @@ class RealWorld:
             run = current_run()
             self.trace.append((name, milliseconds(run.scheduled_time), run.attempt, milliseconds(self.clock.now())))
             sleep(script["sleep"] / 1000)
-            for action in script["actions"]:
-                self.trace.append(self.act(name, action))
             number = script["calls"] = script.get("calls", 0) + 1
+            for action in script["actions"] if number <= 3 else ():
+                self.trace.append(self.act(name, action))
             if script["fails"] and number % script["fails"] == 0:
                 raise ValueError("as it should")
 
@@ -100,8 +100,7 @@ class RealWorld:
         except KeyError:
             return "unknown"
         except RuntimeError as error:
-            assert "not running" in str(error)
-            return "not running"
+            return str(error).removeprefix("pysched is ")
 
     def do(self, action):
         scheduler = self.scheduler
@@ -120,8 +119,7 @@ class RealWorld:
                 try:
                     return method(what, self.callback(other, dict(script)), **given)
                 except ValueError as error:
-                    assert "taken" in str(error)
-                    return "taken"
+                    return "taken" if "taken" in str(error) else repr(error)
             case ("pause_all",):
                 scheduler.pause()
             case ("resume_all",):
@@ -167,7 +165,9 @@ names = st.sampled_from(NAMES)
 kinds = st.sampled_from(["every", "every", "cron", "once", "once"])
 plain_actions = st.one_of(
     st.tuples(st.just("run"), names),
+    st.tuples(st.just("run"), names),
     st.tuples(st.just("pause"), names),
+    st.tuples(st.just("resume"), names),
     st.tuples(st.just("resume"), names),
     st.tuples(st.just("remove"), names),
     st.tuples(st.just("pause_all")),
@@ -190,13 +190,13 @@ def reschedulings(draw):
 
 
 @st.composite
-def registrations(draw, actions):
+def registrations(draw, actions, names=names):
     kind = draw(kinds)
     script = {
         "sleep": draw(st.sampled_from([0, 0, 0, 700, 3000, 12_000, 65_000])),
         "waits": draw(st.booleans()),
         "fails": draw(st.sampled_from([0, 0, 1, 2, 3])),
-        "actions": draw(st.lists(actions, max_size=3)),
+        "actions": draw(st.lists(actions, max_size=2)) if draw(st.booleans()) else [],
     }
     options: dict[str, Any] = {}
     if draw(st.booleans()):
@@ -212,8 +212,8 @@ def registrations(draw, actions):
     return ("add", draw(names), kind, draw(periods(kind)), script, options)
 
 
-inner = st.one_of(plain_actions, reschedulings())
-actions_of_callbacks = st.one_of(inner, inner, inner, registrations(inner), st.just(("shutdown",)))
+inner = st.one_of(plain_actions, reschedulings(), reschedulings())
+actions_of_callbacks = st.one_of(inner, registrations(inner))
 
 
 class Machine(RuleBasedStateMachine):
@@ -228,9 +228,14 @@ class Machine(RuleBasedStateMachine):
     def both(self, action):
         assert self.real.act("", action) == self.model.act("", action)
 
-    @initialize(started=st.booleans())
-    def begin(self, started):
-        if started:
+    @initialize(
+        registrations=st.tuples(*[registrations(actions_of_callbacks, st.just(name)) for name in NAMES]),
+        late=st.integers(0, 9),
+    )
+    def begin(self, registrations, late):
+        for registration in registrations:
+            self.both(registration)
+        if late:
             self.start()
 
     @rule()
@@ -252,14 +257,18 @@ class Machine(RuleBasedStateMachine):
         expected = self.model.advance(length)
         assert self.real.clock.advance(length * MILLISECOND) == expected
 
+    @rule(length=st.integers(2, 40))
+    def advance_by_seconds(self, length):
+        self.advance(1000 * length)
+
     @rule(length=st.sampled_from([500, 10_000, 61_000]))
     def sleep(self, length):
         self.model.sleep(length, None)
         self.real.clock.sleep(length / 1000)
 
-    @rule(last=st.integers(0, 9))
+    @rule(last=st.integers(0, 49))
     def shutdown(self, last):
-        if last == 0:
+        if last == 49:
             self.both(("shutdown",))
 
     @invariant()
@@ -280,5 +289,5 @@ class Machine(RuleBasedStateMachine):
 @pytest.mark.parametrize("engine_name", chosen_engines())
 def test_scheduler_and_model_are_alike(engine_name):
     machine = type("Machine", (Machine,), {"engine_name": engine_name})
-    machine.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+    machine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
     machine.TestCase().runTest()

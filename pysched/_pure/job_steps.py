@@ -120,8 +120,8 @@ class Steps:
     # -- runs -------------------------------------------------------------------------------------------
 
     def run_besides(self, job: Job, state: JobState, now: int) -> Step | None:
-        """A run besides the slots; None if all instances are busy."""
-        if not job.has_room(state):
+        """A run besides the slots; None if all instances are busy, or the job has left."""
+        if not (state.is_here and job.has_room(state)):
             return None
         return Step(self.queued(state, now + self.offset_of(state), now, ticks=False), queues=True)
 
@@ -176,8 +176,10 @@ class Steps:
 
     # -- pauses and new grids ---------------------------------------------------------------------------
 
-    def paused(self, job: Job, state: JobState) -> Step:  # noqa: ARG002
-        """Its slots pass by from now on; runs in progress go on, those that wait too."""
+    def paused(self, job: Job, state: JobState) -> Step | None:  # noqa: ARG002
+        """Its slots pass by from now on; runs in progress go on, those that wait too. None if it has left."""
+        if not state.is_here:
+            return None
         state = state._replace(disabled=True)
         if state.phase is Phase.PENDING:
             return Step(state._replace(phase=Phase.PAUSED, immediate=False))
@@ -185,8 +187,10 @@ class Steps:
             return Step(state._replace(phase=Phase.PAUSED, owed=False))
         return Step(state)
 
-    def resumed(self, job: Job, state: JobState, now: int) -> Step:
-        """It waits for the next slot after `now`; a single slot that has passed comes at once."""
+    def resumed(self, job: Job, state: JobState, now: int) -> Step | None:
+        """It waits for the next slot after `now`; a single slot that has passed comes at once. None if it has left."""
+        if not state.is_here:
+            return None
         state = state._replace(disabled=False)
         if state.phase is not Phase.PAUSED:
             return Step(state)
@@ -211,8 +215,13 @@ class Steps:
 
     def rescheduled(
         self, job: Job, state: JobState, period: int, schedule: CalendarSchedule | None, slot: int, wall: bool
-    ) -> Step:
-        """A new grid; options, counters, pause and runs in progress stay, runs that wait are dropped."""
+    ) -> Step | None:
+        """A new grid; options, counters, pause and runs in progress stay, runs that wait are dropped.
+
+        None if the job has left.
+        """
+        if not state.is_here:
+            return None
         until = state.until
         if until != NEVER and wall != state.wall:
             until += self.wall_offset if wall else -self.wall_offset
