@@ -284,4 +284,4 @@ class Twins(RuleBasedStateMachine):
 
 
 TestTwins = pytest.mark.slow(Twins.TestCase)
-Twins.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
+Twins.TestCase.settings = settings(max_examples=40, stateful_step_count=25)

@@ -289,5 +289,5 @@ class Machine(RuleBasedStateMachine):
 @pytest.mark.parametrize("engine_name", chosen_engines())
 def test_scheduler_and_model_are_alike(engine_name):
     machine = type("Machine", (Machine,), {"engine_name": engine_name})
-    machine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+    machine.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
     machine.TestCase().runTest()
