@@ -97,7 +97,7 @@ cdef struct Waiting:                 # a run of a job in the ready ring
 
 cdef struct Job:                     # definition and accounting of a job of a `Scheduler`
     int64_t period                   # 0: by its schedule; of a single slot: the delay that it was given, or 0
-    Schedule *schedule               # of a cron job: borrowed, kept by the engine
+    Schedule *schedule               # of a cron job; its owner's reference is the job's
     int64_t slot                     # the next one, ns on the job's clock; it is due `jitter` later at most
     int64_t until                    # slots from here on do not exist; NEVER: all do
     int64_t jitter                   # the greatest, ns; 0: none
@@ -124,7 +124,7 @@ cdef struct References:              # owned, to be dropped outside the mutex
     PyObject *callback
     PyObject *receiver
     PyObject *arguments
-    PyObject *key
+    PyObject *key                    # of a job: the owner of its schedule
 
 cdef struct Entry:                   # what a new timer is made of; all references are borrowed
     PyObject *callback

@@ -106,16 +106,17 @@ cdef bint is_over(Core *core, uint32_t epoch) noexcept nogil:
 
 cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd) noexcept nogil:
     """Sleeps until something is due that needs the GIL; due timers reach the ready ring without it."""
-    cdef int64_t now, until
+    cdef int64_t now, until, wall
     cdef size_t collected = 0
     lock(&core.mutex)
     while True:
         if is_over(core, epoch):
             unlock(&core.mutex)
             return LEFT
+        wall = wall_ns() if core.keeps_wall else 0
         now = monotonic_ns()
         if core.keeps_wall:
-            core.wall_offset = wall_ns() - now
+            core.wall_offset = wall - now    # what came between the two makes runs late, never early
         if core.workers:
             collected = core_collect_due(core, now, BATCH)
             drains_summon(core)

@@ -18,8 +18,6 @@ cdef class CalendarSchedule:
 
 cdef class JobEngine(Dispatcher):
     cdef object owner
-    cdef set schedules               # those that jobs have, or had until lately
-    cdef size_t sweep_at             # when there are so many, those that no job has are let go
 
     cdef readonly str prefix
 
@@ -27,7 +25,6 @@ cdef class JobEngine(Dispatcher):
         self, Entry *entry, int64_t period, Schedule *schedule, int64_t slot, int flags, uint32_t instances,
         const Job *more,
     ) except 0
-    cdef int keep(self, CalendarSchedule schedule) except -1
     cdef TimerHandle single(self, int64_t delay, object callback, int flags)
     cdef Slot *find(self, uint64_t reference) noexcept
     cdef int look_again(self, bint wake) except -1

@@ -65,6 +65,7 @@ from .jobs cimport (
     job_end_run,
     job_give_back,
     job_has_room,
+    job_passed,
     job_pause,
     job_queue,
     job_regrid,
@@ -83,7 +84,6 @@ from pysched.reports import log_error
 
 cdef enum:
     BATCH = 512                      # jobs that are looked at under one hold of the mutex
-    SWEEP = 64
 
 
 cdef class CalendarSchedule:
@@ -132,8 +132,6 @@ cdef class JobEngine(Dispatcher):
         self.set_up(name, clock)
         self.prefix = prefix
         self.owner = owner
-        self.schedules = set()
-        self.sweep_at = SWEEP
         self.c.keeps_wall = True
         self.read_wall()
         self.c.random = <uint64_t>(0x9E3779B97F4A7C15U if self.driven else wall_ns() ^ <int64_t><size_t>self.c) | 1
@@ -161,8 +159,6 @@ cdef class JobEngine(Dispatcher):
         entry.when = now
         if wall:
             self.read_wall()
-        if schedule is not None and schedule not in self.schedules:
-            self.keep(schedule)          # nobody comes in between this and the place
         more.until = until
         more.jitter = jitter
         more.ticks_left = max_runs
@@ -221,6 +217,7 @@ cdef class JobEngine(Dispatcher):
         job.schedule = schedule
         if schedule != NULL:
             schedule.jobs += 1
+            Py_INCREF(<object>schedule.owner)
         job.slot = slot
         job.busy_until = -NEVER
         job.queue = queue
@@ -252,8 +249,6 @@ cdef class JobEngine(Dispatcher):
             reference = self.place(&entry, period, NULL, entry.when, SINGLE if single else 0, 1, NULL)
         else:
             self.read_wall()
-            if schedule not in self.schedules:
-                self.keep(schedule)
             lock(&self.c.mutex)
             entry.when = schedule_next(&schedule.data, entry.when + self.c.wall_offset)
             unlock(&self.c.mutex)
@@ -261,15 +256,6 @@ cdef class JobEngine(Dispatcher):
                 return None
             reference = self.place(&entry, 0, &schedule.data, entry.when, WALL, 1, NULL)
         return id_of(self.prefix, reference)
-
-    cdef int keep(self, CalendarSchedule schedule) except -1:
-        """Keeps the schedule for the jobs that will have it; lets go of those that no job has any more."""
-        cdef CalendarSchedule other
-        if <size_t>len(self.schedules) >= self.sweep_at:
-            self.schedules = {other for other in self.schedules if other.data.jobs}
-            self.sweep_at = 2 * len(self.schedules) + SWEEP
-        self.schedules.add(schedule)
-        return 0
 
     def call_later(self, int64_t delay, callback):
         """Calls `callback()` on a worker, `delay` ns from now: a retry."""
@@ -379,19 +365,24 @@ cdef class JobEngine(Dispatcher):
         """Gives the job a new grid; counters, pause and runs in progress stay, runs that wait are dropped."""
         cdef Core *core = self.c
         cdef Slot *record
+        cdef Schedule *old
+        cdef PyObject *garbage = NULL
         cdef bint wake = False
         self.read_wall()
-        if schedule is not None and schedule not in self.schedules:
-            self.keep(schedule)
         lock(&core.mutex)
         record = self.find(reference)
         if record != NULL:
+            old = job_at(core, record.record).schedule
+            garbage = NULL if old == NULL else old.owner
+            if schedule is not None:
+                Py_INCREF(schedule)
             job_regrid(
                 core, <uint32_t>(reference & SLOT_MASK), period, NULL if schedule is None else &schedule.data,
                 slot, wall,
             )
             wake = record.state == PENDING and core_wants_wake(core, record.when)
         unlock(&core.mutex)
+        Py_XDECREF(garbage)
         self.look_again(wake)
         return record != NULL
 
@@ -431,11 +422,12 @@ cdef class JobEngine(Dispatcher):
         """What there is to know of a job, a tuple (see `view`); None if there is no such job.  O(1)."""
         cdef Copy copy
         cdef bint found
+        cdef int64_t now = now_of(self)
         self.read_wall()
         lock(&self.c.mutex)
         found = self.find(reference) != NULL
         if found:
-            take_copy(self.c, <uint32_t>(reference & SLOT_MASK), &copy)
+            take_copy(self.c, <uint32_t>(reference & SLOT_MASK), now, &copy)
         unlock(&self.c.mutex)
         return view(self.c, &copy) if found else None
 
@@ -444,6 +436,7 @@ cdef class JobEngine(Dispatcher):
         cdef Core *core = self.c
         cdef Copy *copies = <Copy *>calloc(BATCH, sizeof(Copy))
         cdef uint32_t index = 1, top, i, count
+        cdef int64_t now = now_of(self)
         cdef Slot *slot
         cdef list found = []
         if copies == NULL:
@@ -457,7 +450,7 @@ cdef class JobEngine(Dispatcher):
                 while index < top and count < BATCH:
                     slot = slot_at(core, index)
                     if slot.flags & JOB and slot.callback != NULL and not job_at(core, slot.record).flags & LEFT:
-                        take_copy(core, index, &copies[count])
+                        take_copy(core, index, now, &copies[count])
                         count += 1
                     index += 1
                 unlock(&core.mutex)
@@ -529,8 +522,11 @@ cdef class JobEngine(Dispatcher):
         return wall_ns() if self.c.native_clock else self.clock.wall_ns()
 
     cdef int read_wall(self) except -1:
+        cdef int64_t wall
         if self.c.native_clock:
-            self.c.wall_offset = wall_ns() - monotonic_ns()
+            # The wall clock first: what comes between the two then makes runs late, never early.
+            wall = wall_ns()
+            self.c.wall_offset = wall - monotonic_ns()
         else:
             # In Python's integers: the clock of a test may be beyond the year 2262.
             self.c.wall_offset = self.clock.wall_ns() - <object>self.clock_ns()
@@ -765,10 +761,11 @@ cdef struct Copy:                    # of a job, with references of its own to w
     PyObject *schedule
 
 
-cdef void take_copy(Core *core, uint32_t index, Copy *copy) noexcept:
+cdef void take_copy(Core *core, uint32_t index, int64_t now, Copy *copy) noexcept:
     """The mutex and the GIL are held."""
     cdef Slot *slot = slot_at(core, index)
     copy.job = job_at(core, slot.record)[0]
+    copy.job.paused += job_passed(core, slot, now)
     copy.reference = <uint64_t>slot.generation << SLOT_BITS | index
     copy.when = slot.when
     copy.state = slot.state
@@ -823,7 +820,7 @@ cdef tuple view(const Core *core, Copy *copy):
         job.waiting + job.active,
         job.instances,
         job.slot + offset if job.slot != NEVER and copy.state == PENDING else None,
-        job.until + offset if job.until != NEVER else NEVER,
+        min(job.until + <object>offset, NEVER),
         job.ticks_left,
         job.flags & SINGLE != 0,
     )

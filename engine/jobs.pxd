@@ -28,6 +28,7 @@ cdef void job_end_run(Core *core, uint32_t index, uint32_t generation, int64_t n
 cdef void job_withdraw(Core *core, uint32_t index, uint32_t generation, int64_t now) noexcept nogil
 cdef void job_give_back(Core *core, uint32_t index, uint32_t generation, int64_t now) noexcept nogil
 cdef void job_pause(Core *core, uint32_t index) noexcept nogil
+cdef int64_t job_passed(const Core *core, const Slot *slot, int64_t now) noexcept nogil
 cdef void job_resume(Core *core, uint32_t index, int64_t now) noexcept nogil
 cdef void job_regrid(
     Core *core, uint32_t index, int64_t period, Schedule *schedule, int64_t slot, bint wall

@@ -191,7 +191,7 @@ cdef bint job_tick(Core *core, uint32_t index, int64_t now) noexcept nogil:
     cdef bint runs
     if immediate:
         job.flags &= ~IMMEDIATE
-        latest = saturating_add(due, offset)
+        latest = due + offset
     elif job.slot > now + offset:
         rearm_root(core, index, slot)    # the wall clock was set back: never early
         return False
@@ -328,6 +328,15 @@ cdef void job_pause(Core *core, uint32_t index) noexcept nogil:
     elif slot.state == ENDED and job.flags & OWED:
         job.flags &= ~OWED
         slot.state = PAUSED
+
+
+cdef int64_t job_passed(const Core *core, const Slot *slot, int64_t now) noexcept nogil:
+    """How many slots of a job have passed in the pause that goes on; `job_resume` will count them."""
+    cdef Job copy = job_at(core, slot.record)[0]
+    cdef int64_t latest
+    if slot.state != PAUSED or is_single(&copy) or copy.slot > now + offset_of(core, &copy):
+        return 0
+    return pass_by(&copy, now + offset_of(core, &copy), &latest) + 1
 
 
 cdef void job_resume(Core *core, uint32_t index, int64_t now) noexcept nogil:

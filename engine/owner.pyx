@@ -8,7 +8,7 @@ cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
 
-from .core cimport Core, References, Slot, core_new, core_release, drop, slot_at
+from .core cimport JOB, Core, References, Slot, core_new, core_release, drop, job_at, slot_at
 from .interpreter cimport ClearFunction, TraverseFunction, TypeSlots, VisitFunction
 from .keys cimport keys_at
 from .platform cimport lock, unlock
@@ -73,6 +73,8 @@ cdef int traverse(PyObject *self, VisitFunction visit, void *argument) noexcept:
             result = visit(slot.receiver, argument)
         if not result and slot.arguments != NULL:
             result = visit(slot.arguments, argument)
+        if not result and slot.flags & JOB and job_at(core, slot.record).schedule != NULL:
+            result = visit(job_at(core, slot.record).schedule.owner, argument)
         if result:
             return result
     for i in range(1, core.keys.entries.top):

@@ -226,7 +226,7 @@ cdef void core_free_zombie(Core *core, uint32_t index) noexcept nogil:
         slab_give(&core.slots, index)
 
 
-cdef bint release_job(Core *core, uint32_t index, Slot *slot) noexcept nogil:
+cdef bint release_job(Core *core, uint32_t index, Slot *slot, References *garbage) noexcept nogil:
     """Frees the record of a job that is cancelled; returns whether it leaves an entry of the ready ring behind."""
     cdef Job *job = job_at(core, slot.record)
     cdef bint waits = job.waiting == 1
@@ -235,6 +235,7 @@ cdef bint release_job(Core *core, uint32_t index, Slot *slot) noexcept nogil:
     core.instances -= job.instances - 1
     if job.schedule != NULL:
         job.schedule.jobs -= 1
+        garbage.key = job.schedule.owner
     free(job.queue)
     slab_give(&core.jobs, slot.record)
     slot.record = 0
@@ -283,7 +284,7 @@ cdef void core_detach(Core *core, uint32_t index, bint keep_key, References *gar
     else:
         core.outside -= 1
     if slot.flags & JOB:
-        waits = release_job(core, index, slot)
+        waits = release_job(core, index, slot, garbage)
     elif slot.record:
         waits = record_at(core, slot.record).waiting
         slab_give(&core.records, slot.record)

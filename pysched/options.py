@@ -53,6 +53,7 @@ __all__ = [
     "REPEATED",
     "SCHEDULED",
     "check_count",
+    "check_cron_options",
     "check_handler",
     "check_options",
     "given",
@@ -133,6 +134,14 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
             raise TypeError(f"{name} must be a bool, got {type(options[name]).__name__}")
     check_handler(options["on_error"])
     return checked
+
+
+def check_cron_options(options: Mapping[str, Any]) -> None:
+    """Those that are needed to read the expression."""
+    _plain_id(options["id"])
+    for name in ("seconds", "hashed"):
+        if not isinstance(options[name], bool):
+            raise TypeError(f"{name} must be a bool, got {type(options[name]).__name__}")
 
 
 def _plain_id(job_id: object) -> str | None:

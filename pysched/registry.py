@@ -14,7 +14,7 @@ from pysched import engine as chosen_engine
 from pysched.callbacks import PLAIN, check_callback, is_simple, qualified_name_of, wanted_of
 from pysched.clock import NEVER
 from pysched.job import JobOptions
-from pysched.options import ONCE, REPEATED, SCHEDULED, check_options, given, shows, wall_ns_of
+from pysched.options import ONCE, REPEATED, SCHEDULED, check_cron_options, check_options, given, shows, wall_ns_of
 from pysched.reports import logger
 from pysched.runner import ManagedJob, Runner
 from pysched.schedule import parse_cron, parse_duration
@@ -174,6 +174,7 @@ class Registry(ABC):
             if job_id is not None:
                 return job_id
         all_options = given(options, SCHEDULED, "cron")
+        check_cron_options(all_options)
         zone = self._zone if all_options["timezone"] is None else parse_zone(all_options["timezone"])
 
         def trigger_of(function: object) -> Trigger:
@@ -478,8 +479,11 @@ class Registry(ABC):
         """Forget a job: the engine says that it has left, or it was removed."""
         record = self._options.pop(reference, None)
         self._errors.pop(reference, None)
-        if record is not None and record.id is not None and self._ids.get(record.id) == reference:
-            self._ids.pop(record.id, None)
+        self._runner.forget(reference)
+        if record is not None and record.id is not None:
+            with self._naming:  # a new job may be getting the id just now
+                if self._ids.get(record.id) == reference:
+                    del self._ids[record.id]
 
     def _remove(self, reference: int) -> bool | None:
         """Whether that prevented a run that would have come; None if there is no such job."""

@@ -61,7 +61,7 @@ class JobRun:
 def current_run() -> JobRun | None:
     """The `JobRun` of the callback that calls this; None outside of one.
 
-    Equal in content, for the same run, but not the same object each time.
+    The same object as long as the attempt lasts.
     """
     run = _current.get()
     if run is None:
@@ -126,10 +126,29 @@ class Runner:
         self.failed = failed  # failed(reference, text): what becomes the job's last_error
         self.look = look  # look(reference): the job, if it is still there
         self.closing = False
-        self.open: dict[ManagedRun, None] = {}  # ticks that have not ended
+        self.open: dict[int, dict[ManagedRun, None]] = {}  # ticks that have not ended, by their job's reference
+        self.plain: dict[int, JobRun] = {}  # what `current_run` gave last in jobs that are not managed, by thread
         self.abandoned: dict[ManagedRun, JobInfo | None] = {}  # timed out, but their call goes on; their jobs then
         # With the clock of a test a run of the test can be repeated.
         self.random = random.Random(0) if isinstance(clock, DrivingClock) else random.Random()
+
+    def opened(self, run: ManagedRun) -> None:
+        self.open.setdefault(run.ticket.reference, {})[run] = None
+
+    def closed(self, run: ManagedRun) -> None:
+        runs = self.open.get(run.ticket.reference)
+        if runs is not None:
+            runs.pop(run, None)
+            if run.last:
+                self.forget(run.ticket.reference)
+
+    def forget(self, reference: int) -> None:
+        """The job has left: no run of it will be opened any more."""
+        if not self.open.get(reference):
+            self.open.pop(reference, None)
+
+    def all_open(self) -> list[ManagedRun]:
+        return [run for runs in list(self.open.values()) for run in list(runs)]
 
     def close(self) -> None:
         """`cancel_all`, and the same to every run that is still to come: for good."""
@@ -138,20 +157,21 @@ class Runner:
 
     def cancel_all(self) -> None:
         """Fire the tokens of all runs in progress and drop their retries."""
-        for run in list(self.open):
+        for plain in list(self.plain.values()):
+            plain.cancel._fire()
+        for run in self.all_open():
             run.cancel()
 
     def drop_retries(self, reference: int) -> None:
         """End the ticks of a removed job that wait for a retry; one whose attempt goes on will have no other."""
-        for run in list(self.open):
-            if run.ticket.reference == reference:
-                run.last = True
-                run.drop_retry(JobCancelled("the job was removed before the retry"))
+        for run in list(self.open.get(reference, ())):
+            run.last = True
+            run.drop_retry(JobCancelled("the job was removed before the retry"))
 
     def forget_threads(self) -> None:
         """In the child of a fork: the calls in progress are the parent's."""
         self.abandoned.clear()
-        for run in list(self.open):
+        for run in self.all_open():
             run.forget_thread()
 
     def wait_of(self, attempt: int, backoff: float) -> int:
@@ -223,7 +243,7 @@ class ManagedRun:
         self.calling = True
         self.retry = None
         if self.over:  # its time ran out just now
-            self.calling = False
+            self.leave()
             return
         run: JobRun | None = None
         before = _current.set(None)
@@ -241,13 +261,18 @@ class ManagedRun:
         finally:
             _current.reset(before)
         if not retried:  # else the next attempt may be going on already
-            self.calling = False
+            self.leave()
+
+    def leave(self) -> None:
+        """The call has ended. In this order: `expire` looks the other way round."""
+        self.calling = False
+        self.job.runner.abandoned.pop(self, None)
 
     def begin(self) -> JobRun:
         job, runner, ticket = self.job, self.job.runner, self.ticket
         self.attempts += 1
         if self.attempts == 1:
-            runner.open[self] = None
+            runner.opened(self)
             if runner.closing:
                 self.token._fire()
             if job.options.timeout is not None:
@@ -298,9 +323,8 @@ class ManagedRun:
                 self.alarm.cancel()
             if error is not None:
                 runner.failed(self.ticket.reference, text_of(error))
-            runner.open.pop(self, None)
+            runner.closed(self)
             self.ticket.finish(error is not None)
-        runner.abandoned.pop(self, None)
 
     def expire(self) -> None:
         """The tick's time has run out: its instance is free from now on, whatever its call does."""
@@ -314,7 +338,10 @@ class ManagedRun:
         text = f"TimeoutError: timed out after {self.job.options.timeout:g} s"
         if self.calling:
             # Taken now, as a one-shot leaves with this.
-            info = runner.look(self.ticket.reference)
+            try:
+                info = runner.look(self.ticket.reference)
+            except BaseException:  # of a zone of the user's, say: the run ends all the same
+                info = None
             if info is not None:
                 info = replace(
                     info,
@@ -325,7 +352,7 @@ class ManagedRun:
                 )
             runner.abandoned[self] = info
         runner.failed(self.ticket.reference, text)
-        runner.open.pop(self, None)
+        runner.closed(self)
         self.ticket.finish(True, True)
         if not self.calling:  # it ended while this was going on
             runner.abandoned.pop(self, None)
@@ -342,7 +369,7 @@ class ManagedRun:
 
     def forget_thread(self) -> None:
         if self.calling:
-            self.job.runner.open.pop(self, None)
+            self.job.runner.closed(self)
             self.ticket.give_back()
 
 

@@ -7,7 +7,7 @@ all: its id is its reference in the engine, written out.
 from __future__ import annotations
 
 from datetime import timezone as fixed_zone
-from threading import RLock
+from threading import RLock, get_ident
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pysched import lifecycle
@@ -120,7 +120,14 @@ class Scheduler(Registry):
         if zone is None:
             snapshot = self._engine.snapshot(reference)
             zone = self._zone if snapshot is None else self._zone_of(snapshot)
-        return JobRun(job_id, f"{job_id}#{number}", at(scheduled_ns, zone), 1, CancelToken())
+        run_id = f"{job_id}#{number}"
+        run = self._runner.plain.get(get_ident())
+        if run is None or run.run_id != run_id:
+            token = CancelToken(self._runner.clock)
+            run = self._runner.plain[get_ident()] = JobRun(job_id, run_id, at(scheduled_ns, zone), 1, token)
+            if self._runner.closing:
+                token._fire()
+        return run
 
     # -- control --
 

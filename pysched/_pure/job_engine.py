@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pysched._pure.handle import TimerHandle
+    from pysched._pure.job_steps import Steps
     from pysched.clock import Clock
     from pysched.stats import EngineStats
 
@@ -165,13 +166,13 @@ class JobEngine(Dispatcher):
         """What there is to know of a job, a tuple (see `view`); None if there is no such job.  O(1)."""
         self._core.read_wall()
         job = self._core.table.find(reference)
-        return None if job is None else view(job, self._core.table.steps.wall_offset)
+        return None if job is None else view(job, self._core.table.steps, self._core.now())
 
     def snapshots(self) -> list[tuple[Any, ...]]:
         """`snapshot` of all jobs, in the order of registration.  O(n)."""
         self._core.read_wall()
-        offset = self._core.table.steps.wall_offset
-        views = [view(job, offset) for job in list(self._core.table.jobs.values())]
+        steps, now = self._core.table.steps, self._core.now()
+        views = [view(job, steps, now) for job in list(self._core.table.jobs.values())]
         return [found for found in views if found is not None]
 
     def __len__(self) -> int:
@@ -252,7 +253,7 @@ class JobEngine(Dispatcher):
         self._core.settle()
 
 
-def view(job: Job, wall_offset: int) -> tuple[Any, ...] | None:
+def view(job: Job, steps: Steps, now: int) -> tuple[Any, ...] | None:
     """A job at one instant, times in ns on the wall clock, None for never; None if it has left:
 
     `(reference, order, callback, next, enabled, period, schedule, failing, started, succeeded, failed, timed_out,
@@ -261,6 +262,7 @@ def view(job: Job, wall_offset: int) -> tuple[Any, ...] | None:
     state, callback = job.state, job.callback
     if not state.is_here or callback is None:
         return None
+    wall_offset = steps.wall_offset
     offset = 0 if state.wall else wall_offset
     pending = state.phase is Phase.PENDING
     return (
@@ -277,7 +279,7 @@ def view(job: Job, wall_offset: int) -> tuple[Any, ...] | None:
         state.failed,
         state.timed_out,
         state.coalesced,
-        state.paused,
+        state.paused + steps.passed_by(state, now),
         state.last_start if state.started else None,
         state.last_end if state.succeeded + state.failed else None,
         len(state.waiting) + state.active,

@@ -202,6 +202,13 @@ class Steps:
                 return Step(settled(state._replace(phase=Phase.ENDED)))
         return Step(self.armed(job, state))
 
+    def passed_by(self, state: JobState, now: int) -> int:
+        """How many slots have passed in the pause that goes on; `resumed` will count them."""
+        here = now + self.offset_of(state)
+        if state.phase is not Phase.PAUSED or state.single or state.slot > here:
+            return 0
+        return pass_by(state, here)[0] + 1
+
     def resumed_with_all(self, job: Job, state: JobState, now: int) -> Step | None:
         """As `resumed`; None for a job that does not wait for this, or was paused by itself."""
         return self.resumed(job, state, now) if state.phase is Phase.PAUSED and not state.disabled else None
