@@ -407,6 +407,7 @@ cdef void core_put_back(Core *core) noexcept nogil:
 cdef int64_t core_next_due(Core *core) noexcept nogil:
     """When the earliest timer is due, queued ones included; NEVER if none ever is."""
     cdef uint32_t i, index
+    cdef int64_t due = NEVER
     cdef Slot *slot
     for i in range(core.ring_count):
         index = core.ring[(core.ring_head + i) & core.ring_mask]
@@ -414,10 +415,12 @@ cdef int64_t core_next_due(Core *core) noexcept nogil:
         if slot.state == ZOMBIE:
             continue
         if slot.flags & JOB:
-            return job_next_due(core, slot)
-        return record_at(core, slot.record).waiting_when if slot.record else slot.when
-    core_prune(core)
-    return core.heap.nodes[0].when if core.heap.size else NEVER
+            due = job_next_due(core, slot)
+        else:
+            due = record_at(core, slot.record).waiting_when if slot.record else slot.when
+        break
+    core_prune(core)                     # a run that was asked for may be due later than what is late in the heap
+    return min(due, core.heap.nodes[0].when) if core.heap.size else due
 
 
 cdef void core_abandon_runs(Core *core) noexcept nogil:

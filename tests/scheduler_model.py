@@ -157,19 +157,20 @@ class Model:
 
     def advance(self, length: int) -> int:
         target, count = self.now + length, 0
-        while self.started and (first := self.first()) is not None and first[0] <= target:
-            self.now = max(self.now, first[0])
-            count += first[2](*first[3:])
+        while self.started and (found := self.first()) is not None and found[0] <= target:
+            self.now = max(self.now, found[0])
+            count += found[1](*found[2:])
         self.now = max(self.now, target)
         return count
 
     # -- what comes next --
 
     def first(self) -> Any:
-        """(due, order, what, of what), asked-for runs before all else, as they are in the ready queue already."""
+        """When the first of all is due, what to do, and of what.
+
+        Runs that were asked for come before all that is late, as they are in the ready queue already.
+        """
         asked = [(due, order, self.start_asked, job) for job in self.jobs.values() for due, order, _ in job.asked[:1]]
-        if asked:
-            return min(asked, key=lambda each: each[1])
         others: list[Any] = [
             (job.slot, job.order, self.come, job)
             for job in self.jobs.values()
@@ -177,7 +178,11 @@ class Model:
         ]
         others += [(*tick.retry, self.attempt, tick) for tick in self.ticks if tick.retry is not None]
         others += [(*alarm, self.expire, alarm_of) for alarm, alarm_of in self.alarms()]
-        return min(others, key=lambda each: each[:2], default=None)
+        if not asked and not others:
+            return None
+        due = min(each[0] for each in asked + others)
+        first = min(asked, key=lambda each: each[1]) if asked else min(others, key=lambda each: each[:2])
+        return due, *first[2:]
 
     def alarms(self) -> list[tuple[tuple[int, int], Tick]]:
         return [((tick.deadline, tick.deadline_order), tick) for tick in self.ticks if tick.deadline is not None]
