@@ -472,6 +472,9 @@ class Registry(ABC):
             raise KeyError(job_id)
         reference = self._ids.get(job_id) or self._of_default_id(job_id)
         if not reference:
+            with self._naming:  # its first run may ask before it has its name
+                reference = self._ids.get(job_id, 0)
+        if not reference:
             raise KeyError(job_id)
         return reference
 

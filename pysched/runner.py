@@ -369,7 +369,9 @@ class ManagedRun:
             self.end(error)
 
     def forget_thread(self) -> None:
+        """In a child: a call that went on is the parent's; should it be this thread's, it has no consequences."""
         if self.calling:
+            self.over = self.last = True
             self.job.runner.closed(self)
             self.ticket.give_back()
 

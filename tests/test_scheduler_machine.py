@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import chosen_engines, load_engine, scheduler_type_of
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from scheduler_model import COUNTS, Model
@@ -289,5 +289,7 @@ class Machine(RuleBasedStateMachine):
 @pytest.mark.parametrize("engine_name", chosen_engines())
 def test_scheduler_and_model_are_alike(engine_name):
     machine = type("Machine", (Machine,), {"engine_name": engine_name})
-    machine.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+    machine.TestCase.settings = settings(
+        max_examples=25, stateful_step_count=20, deadline=None, derandomize=True, phases=[Phase.generate, Phase.shrink]
+    )
     machine.TestCase().runTest()

@@ -379,12 +379,16 @@ class TimerTable(Deadlines):
     # -- views and helpers ------------------------------------------------------------------------------
 
     def first_due_ns(self) -> int | None:
-        """When the next run is or was due, one that is queued before all others; None if none ever is."""
+        """When the next run is or was due, queued or not; None if none ever is.
+
+        A run of a job that was asked for may be due later than what is late in the heap.
+        """
         timer = self._first_ready() if self.ready else None
-        if timer is not None:
-            return timer.run_due_ns
         head = self.head()
-        return None if head is None or head[0] >= NEVER else head[0]
+        due = NEVER if head is None else head[0]
+        if timer is not None:
+            due = min(due, timer.run_due_ns)
+        return due if due < NEVER else None
 
     def _first_ready(self) -> Timer | None:
         """None if somebody got in between and there is none any more."""
