@@ -360,9 +360,10 @@ class Scheduler(Registry):
 
     def _check(self) -> None:
         self._engine._check()
-        for job_id, reference in list(self._ids.items()):
-            if reference and self._options[reference].id != job_id:
-                raise AssertionError("an id and its job disagree")
+        with self._naming:
+            for job_id, reference in list(self._ids.items()):
+                if reference and self._options[reference].id != job_id:
+                    raise AssertionError("an id and its job disagree")
 
     def _try_info(self, reference: int) -> JobInfo | None:
         snapshot = self._engine.snapshot(reference)
