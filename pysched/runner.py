@@ -127,7 +127,9 @@ class Runner:
         self.look = look  # look(reference): the job, if it is still there
         self.closing = False
         self.open: dict[int, dict[ManagedRun, None]] = {}  # ticks that have not ended, by their job's reference
-        self.plain: dict[int, JobRun] = {}  # what `current_run` gave last in jobs that are not managed, by thread
+        # What `current_run` gave last in jobs that are not managed, by thread: reference and number of the run, and
+        # it. By its reference, as an id may be used again.
+        self.plain: dict[int, tuple[int, int, JobRun]] = {}
         self.abandoned: dict[ManagedRun, JobInfo | None] = {}  # timed out, but their call goes on; their jobs then
         # With the clock of a test a run of the test can be repeated.
         self.random = random.Random(0) if isinstance(clock, DrivingClock) else random.Random()
@@ -157,7 +159,7 @@ class Runner:
 
     def cancel_all(self) -> None:
         """Fire the tokens of all runs in progress and drop their retries."""
-        for plain in list(self.plain.values()):
+        for _, _, plain in list(self.plain.values()):
             plain.cancel._fire()
         for run in self.all_open():
             run.cancel()

@@ -116,17 +116,18 @@ class Scheduler(Registry):
         if found is None:
             return None
         reference, number, scheduled_ns = found
-        job_id = self._id_of(reference)
+        known = self._runner.plain.get(get_ident())
+        if known is not None and known[:2] == (reference, number):
+            return known[2]
         if zone is None:
             snapshot = self._engine.snapshot(reference)
             zone = self._zone if snapshot is None else self._zone_of(snapshot)
-        run_id = f"{job_id}#{number}"
-        run = self._runner.plain.get(get_ident())
-        if run is None or run.run_id != run_id:
-            token = CancelToken(self._runner.clock)
-            run = self._runner.plain[get_ident()] = JobRun(job_id, run_id, at(scheduled_ns, zone), 1, token)
-            if self._runner.closing:
-                token._fire()
+        job_id = self._id_of(reference)
+        token = CancelToken(self._runner.clock)
+        run = JobRun(job_id, f"{job_id}#{number}", at(scheduled_ns, zone), 1, token)
+        self._runner.plain[get_ident()] = (reference, number, run)
+        if self._runner.closing:
+            token._fire()
         return run
 
     # -- control --

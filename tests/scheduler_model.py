@@ -290,6 +290,13 @@ class Model:
             job.gone = True
             del self.jobs[job.name]
 
+    def passing(self, job: Job) -> int:
+        """The slots that have passed by in the pause that the job is in."""
+        passed, slot = 0, job.slot
+        while job.paused and not job.single and slot is not None and slot <= self.now:
+            passed, slot = passed + 1, job.following(slot)
+        return passed
+
     def state(self) -> Any:
         return [
             {
@@ -299,6 +306,7 @@ class Model:
                 "running": job.running,
                 "error": job.error,
                 **job.counts,
+                "paused_count": job.counts["paused_count"] + self.passing(job),
             }
             for job in self.jobs.values()
         ]

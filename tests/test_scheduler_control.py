@@ -716,7 +716,7 @@ def test_control_from_many_threads(make_scheduler):
     in_threads(*[lambda seed=seed: work(seed) for seed in range(4)])
     scheduler.remove_all_jobs()
     assert scheduler._engine.wait_idle(WAIT)
-    assert wait_until(lambda: not scheduler._runner.open)
+    assert wait_until(lambda: not scheduler._runner.all_open())
     assert len(scheduler) == 0
     assert not scheduler._ids
     assert not scheduler._options

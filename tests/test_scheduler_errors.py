@@ -51,7 +51,7 @@ def goes_on(scheduler, clock, job_id, ticks=3):
     assert len(runs) == ticks
     assert scheduler.running
     assert scheduler.stats().running == 0
-    assert not scheduler._runner.open
+    assert not scheduler._runner.all_open()
     scheduler._check()
 
 
@@ -234,7 +234,7 @@ def test_no_memory_for_a_run(make_scheduler, clock, monkeypatch, place):
     assert (scheduler.get_job(job_id).running, scheduler.get_job(job_id).error_count) == (0, 2)
     clock.advance(1)
     assert (scheduler.get_job(job_id).running, scheduler.get_job(job_id).run_count) == (0, 1)
-    assert not scheduler._runner.open
+    assert not scheduler._runner.all_open()
 
 
 def test_one_failure_unschedules_nothing(scheduler, clock, logged):

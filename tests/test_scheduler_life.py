@@ -238,7 +238,7 @@ def test_starting_and_shutting_down_at_random_moments(scheduler_type):
         scheduler.start_background()
         time.sleep(choose.random() * 0.01)
         assert scheduler.shutdown() == []
-        assert not scheduler._runner.open
+        assert not scheduler._runner.all_open()
         assert all(info["running"] == 0 for info in scheduler.list_jobs())
         scheduler._check()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import chosen_engines, load_engine, scheduler_type_of
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from scheduler_model import COUNTS, Model
@@ -18,6 +18,7 @@ from pysched.testing import ManualClock
 
 T0 = datetime(2000, 1, 1, tzinfo=timezone.utc)
 NAMES = "abcd"
+PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink]  # to explain a failure takes minutes
 MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -282,12 +283,12 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self):
         assert self.real.scheduler.shutdown() == []
-        assert not self.real.scheduler._runner.open
+        assert not self.real.scheduler._runner.all_open()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine_name", chosen_engines())
 def test_scheduler_and_model_are_alike(engine_name):
     machine = type("Machine", (Machine,), {"engine_name": engine_name})
-    machine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+    machine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None, phases=PHASES)
     machine.TestCase().runTest()

@@ -482,7 +482,7 @@ def test_a_signal_in_the_middle_of_everything(engine_name):
             calls.append(1)
             scheduler.remove_job(scheduler.every("1h", print, id=f"h{len(calls)}"))
             scheduler.list_jobs()
-            for run in list(scheduler._runner.open):
+            for run in scheduler._runner.all_open():
                 run.token._fire()
             signal.setitimer(signal.ITIMER_REAL, 0.0005)
         signal.signal(signal.SIGALRM, handler)

@@ -186,7 +186,7 @@ def test_shutdown_drops_the_retries_of_a_one_shot(quiet, clock):
     clock.advance(0)
     quiet.shutdown()
     assert len(quiet) == 0
-    assert not quiet._runner.open
+    assert not quiet._runner.all_open()
 
 
 def test_remove_drops_retries_that_wait(quiet, clock):
@@ -196,7 +196,7 @@ def test_remove_drops_retries_that_wait(quiet, clock):
     clock.advance(10)
     assert quiet.remove_job("k") is True
     assert quiet.remove_job("once") is False
-    assert not quiet._runner.open
+    assert not quiet._runner.all_open()
     clock.advance("1h")
     assert (one.times, two.times) == ([10], [10])
     assert not quiet._errors
@@ -214,7 +214,7 @@ def test_remove_during_an_attempt_drops_the_retries_that_would_come(quiet, clock
     clock.advance("1h")
     assert attempts == [1]
     assert not quiet._errors
-    assert not quiet._runner.open
+    assert not quiet._runner.all_open()
 
 
 def test_pauses_do_not_hold_retries_up(quiet, clock):

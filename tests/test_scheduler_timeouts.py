@@ -58,7 +58,7 @@ def test_a_run_that_is_quick_enough_is_none_the_wiser(scheduler, clock):
     clock.advance(100)
     info = scheduler.get_job(job_id)
     assert (info.run_count, info.timeout_count) == (10, 0)
-    assert not scheduler._runner.open
+    assert not scheduler._runner.all_open()
     assert scheduler.stats().pending == 1
 
 
@@ -137,7 +137,7 @@ def test_a_removed_job_times_out_without_a_trace(scheduler, clock):
     assert seen == [(True, 105)]
     assert not scheduler._errors
     assert not scheduler._options
-    assert not scheduler._runner.open
+    assert not scheduler._runner.all_open()
     assert scheduler.stats().abandoned == 0
 
 
@@ -270,7 +270,7 @@ def test_the_end_and_the_time_out_at_once(make_scheduler):
         assert info.run_count + info.error_count == info.started_count
         assert info.error_count == info.timeout_count
     assert scheduler.stats().abandoned == 0
-    assert not scheduler._runner.open
+    assert not scheduler._runner.all_open()
 
 
 def test_alarms_of_many_runs_are_gone_when_the_runs_are(scheduler, clock):
