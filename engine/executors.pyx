@@ -8,6 +8,7 @@ from .dispatcher cimport Dispatcher, drain_ready, now_of, runner_enter, runner_l
 from .drains cimport drains_summon, drains_wanted
 from .platform cimport lock, unlock
 from .runs cimport core_accept, core_finish, core_refuse, core_take_ready, core_unstart
+from .timers cimport core_prune, core_wants_wake
 from .waiters cimport core_notify
 
 from functools import partial
@@ -146,6 +147,7 @@ cdef class Submitted:
         """Ends the run, once; the time is that of its start if the clock fails, which also ends the loop."""
         cdef Core *core = self.dispatcher.c
         cdef References garbage
+        cdef bint wake
         cdef int64_t now = self.run.due
         try:
             now = now_of(self.dispatcher)
@@ -162,7 +164,12 @@ cdef class Submitted:
                 core.dropped += 1
         if runner != NULL:
             runner_leave(core, runner)
+        # A slot that was owed to a job may be due now, and the loop sleep past it.
+        core_prune(core)
+        wake = core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when)
         unlock(&core.mutex)
+        if wake:
+            self.dispatcher.wake()
         drop(&garbage)
         if core.ended:
             self.dispatcher.reap()

@@ -57,13 +57,15 @@ cdef int reserve_ring(Core *core) noexcept nogil:
     """The ring holds each slot at most once, a job's as often as it may have runs: room for all is room for ever."""
     cdef uint32_t room = core.ring_mask + 1 if core.ring != NULL else 0
     cdef size_t needed = core.slots.chunk_count * CHUNK_ITEMS + core.instances
-    cdef uint32_t wider
+    cdef size_t wider
     cdef uint32_t *ring
     if room >= needed:
         return 0
     wider = room if room else CHUNK_ITEMS
     while wider < needed:
         wider *= 2
+    if wider > <size_t>1 << 31:          # places are counted in 32 bits
+        return -1
     ring = <uint32_t *>realloc(core.ring, wider * sizeof(uint32_t))
     if ring == NULL:
         return -1
@@ -71,7 +73,7 @@ cdef int reserve_ring(Core *core) noexcept nogil:
     if core.ring_head + core.ring_count > room:
         memcpy(ring + room, ring, (core.ring_head + core.ring_count - room) * sizeof(uint32_t))
     core.ring = ring
-    core.ring_mask = wider - 1
+    core.ring_mask = <uint32_t>(wider - 1)
     return 0
 
 

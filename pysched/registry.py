@@ -472,18 +472,22 @@ class Registry(ABC):
             raise KeyError(job_id)
         reference = self._ids.get(job_id) or self._of_default_id(job_id)
         if not reference:
+            with self._naming:  # its first run may ask before it has its name
+                reference = self._ids.get(job_id, 0)
+        if not reference:
             raise KeyError(job_id)
         return reference
 
     def _job_left(self, reference: int) -> None:
         """Forget a job: the engine says that it has left, or it was removed."""
-        record = self._options.pop(reference, None)
         self._errors.pop(reference, None)
         self._runner.forget(reference)
-        if record is not None and record.id is not None:
+        if reference in self._options:
             with self._naming:  # a new job may be getting the id just now
-                if self._ids.get(record.id) == reference:
+                record = self._options.get(reference)
+                if record is not None and record.id is not None and self._ids.get(record.id) == reference:
                     del self._ids[record.id]
+                self._options.pop(reference, None)
 
     def _remove(self, reference: int) -> bool | None:
         """Whether that prevented a run that would have come; None if there is no such job."""

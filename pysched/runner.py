@@ -127,8 +127,7 @@ class Runner:
         self.look = look  # look(reference): the job, if it is still there
         self.closing = False
         self.open: dict[int, dict[ManagedRun, None]] = {}  # ticks that have not ended, by their job's reference
-        # What `current_run` gave last in jobs that are not managed, by thread: reference and number of the run, and
-        # it. By its reference, as an id may be used again.
+        # What `current_run` gave last in jobs that are not managed, by thread: reference, number of the run, the run.
         self.plain: dict[int, tuple[int, int, JobRun]] = {}
         self.abandoned: dict[ManagedRun, JobInfo | None] = {}  # timed out, but their call goes on; their jobs then
         # With the clock of a test a run of the test can be repeated.
@@ -370,7 +369,9 @@ class ManagedRun:
             self.end(error)
 
     def forget_thread(self) -> None:
+        """In a child: a call that went on is the parent's; should it be this thread's, it has no consequences."""
         if self.calling:
+            self.over = self.last = True
             self.job.runner.closed(self)
             self.ticket.give_back()
 

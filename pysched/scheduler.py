@@ -116,16 +116,16 @@ class Scheduler(Registry):
         if found is None:
             return None
         reference, number, scheduled_ns = found
-        known = self._runner.plain.get(get_ident())
-        if known is not None and known[:2] == (reference, number):
-            return known[2]
+        job_id = self._id_of(reference)
         if zone is None:
             snapshot = self._engine.snapshot(reference)
             zone = self._zone if snapshot is None else self._zone_of(snapshot)
-        job_id = self._id_of(reference)
+        known = self._runner.plain.get(get_ident())
+        if known is not None and known[:2] == (reference, number):
+            return known[2]
         token = CancelToken(self._runner.clock)
         run = JobRun(job_id, f"{job_id}#{number}", at(scheduled_ns, zone), 1, token)
-        self._runner.plain[get_ident()] = (reference, number, run)
+        self._runner.plain[get_ident()] = reference, number, run
         if self._runner.closing:
             token._fire()
         return run
@@ -360,9 +360,10 @@ class Scheduler(Registry):
 
     def _check(self) -> None:
         self._engine._check()
-        for job_id, reference in list(self._ids.items()):
-            if reference and self._options[reference].id != job_id:
-                raise AssertionError("an id and its job disagree")
+        with self._naming:
+            for job_id, reference in list(self._ids.items()):
+                if reference and self._options[reference].id != job_id:
+                    raise AssertionError("an id and its job disagree")
 
     def _try_info(self, reference: int) -> JobInfo | None:
         snapshot = self._engine.snapshot(reference)

@@ -25,7 +25,6 @@ LAST_START, LAST_END, RUNNING = 14, 15, 16
 SLOT, UNTIL, TICKS_LEFT = 18, 19, 20
 
 _duration_text = lru_cache(maxsize=256)(duration_text)
-_zone_text = lru_cache(maxsize=256)(str)
 
 
 def zone_of(snapshot: tuple[Any, ...], options: JobOptions, default: tzinfo) -> tzinfo:
@@ -75,7 +74,7 @@ def as_dict(
     values["paused_count"] = snapshot[13]
     values["running"] = snapshot[16]
     values["max_instances"] = snapshot[17]
-    values["timezone"] = _zone_text(zone)
+    values["timezone"] = str(zone)
     if next_ns is not None:
         values["next_run_at"] = str(next_ns // NS)
     if snapshot[8]:

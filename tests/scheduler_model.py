@@ -110,6 +110,13 @@ class Model:
                 job.counts["paused_count"] += 1
                 job.slot = job.following(job.slot)
 
+    def passed_by(self, job: Any) -> int:
+        """How many slots have passed in a pause of its own that goes on."""
+        count, slot = 0, job.slot
+        while job.paused and not job.single and slot is not None and slot <= self.now:
+            count, slot = count + 1, job.following(slot)
+        return count
+
     def resume_all(self) -> None:
         self.all_paused = False
         for job in self.jobs.values():
@@ -290,13 +297,6 @@ class Model:
             job.gone = True
             del self.jobs[job.name]
 
-    def passing(self, job: Job) -> int:
-        """The slots that have passed by in the pause that the job is in."""
-        passed, slot = 0, job.slot
-        while job.paused and not job.single and slot is not None and slot <= self.now:
-            passed, slot = passed + 1, job.following(slot)
-        return passed
-
     def state(self) -> Any:
         return [
             {
@@ -306,7 +306,7 @@ class Model:
                 "running": job.running,
                 "error": job.error,
                 **job.counts,
-                "paused_count": job.counts["paused_count"] + self.passing(job),
+                "paused_count": job.counts["paused_count"] + self.passed_by(job),
             }
             for job in self.jobs.values()
         ]

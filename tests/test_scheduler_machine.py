@@ -18,7 +18,6 @@ from pysched.testing import ManualClock
 
 T0 = datetime(2000, 1, 1, tzinfo=timezone.utc)
 NAMES = "abcd"
-PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink]  # to explain a failure takes minutes
 MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -290,5 +289,7 @@ class Machine(RuleBasedStateMachine):
 @pytest.mark.parametrize("engine_name", chosen_engines())
 def test_scheduler_and_model_are_alike(engine_name):
     machine = type("Machine", (Machine,), {"engine_name": engine_name})
-    machine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None, phases=PHASES)
+    machine.TestCase.settings = settings(
+        max_examples=25, stateful_step_count=20, deadline=None, derandomize=True, phases=[Phase.generate, Phase.shrink]
+    )
     machine.TestCase().runTest()

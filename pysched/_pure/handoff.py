@@ -169,6 +169,7 @@ class OneByOne:
         if run.order not in self._core.table.runs:
             return  # its future told before
         entered = self._core.enter()  # in on_error nobody may wait for this run
+        run.thread = get_ident()  # which is inside of it from now on
         dropped = False
         try:
             dropped = bool(future.cancelled())

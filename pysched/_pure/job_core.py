@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import time
 from _thread import get_ident
+from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 from pysched._pure.core import Core
@@ -63,11 +65,11 @@ class JobCore(Core):
     def remove_job(self, reference: int) -> bool | None:
         """Whether that prevented a run that would have come; None if there is no such job."""
         with self.lock:
+            self.announce()
             job = self.table.find(reference)
             prevented = None if job is None else self.table.remove_job(job)
         if job is not None:
             job.release()
-            self.announce()
         return prevented
 
     def change(self, job: Job | None, way: Callable[..., Step | None], *args: Any) -> Step | None:
@@ -75,10 +77,10 @@ class JobCore(Core):
         if job is None:
             return None
         with self.lock:
+            self.announce()
             step = self.table.change(job, way, *args)
             if step is not None:
                 self._wake_for_run(job, step.queues)
-        self.announce()
         self.settle()
         return step
 
@@ -153,12 +155,14 @@ class JobCore(Core):
             super()._call(run, session)
             return
         callback, args, _ = run.take()
+        outcome: defaultdict[int, object] = defaultdict(partial(callback, *args))  # called in C, as there
         try:
-            result = callback(*args)
-            if not run.job.managed and is_awaitable(result):
-                raise refuse(result)
+            result = outcome[0]
         except BaseException as error:
             self.fail(run, error)
+            return
+        if not run.job.managed and is_awaitable(result):
+            self.fail(run, refused(result))
 
     def fail(self, run: Run, error: BaseException) -> BaseException | None:
         if not isinstance(run, JobCall):
@@ -182,9 +186,10 @@ class JobCore(Core):
             end_ns = self.now()
         finally:
             with self.lock:
-                self.table.end(run, end_ns, dropped)
+                self.announce()
+                if self.table.end(run, end_ns, dropped) and dropped:
+                    self.lateness.remove(run.late_ns)
                 self._wake_for_run(run.job, False)
-            self.announce()
             self.settle()
 
     def current(self) -> tuple[int, int, int] | None:
@@ -194,6 +199,14 @@ class JobCore(Core):
             if run.thread == thread:
                 return (run.job.reference, run.number, run.scheduled) if isinstance(run, JobCall) else None
         return None
+
+
+def refused(awaitable: object) -> BaseException:
+    """The error that says so, or what came instead."""
+    try:
+        return refuse(awaitable)
+    except BaseException as failure:
+        return failure
 
 
 @final

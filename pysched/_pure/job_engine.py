@@ -104,6 +104,7 @@ class JobEngine(Dispatcher):
             slot = schedule.next_shared(slot + core.table.steps.wall_offset)
             if slot == NEVER:
                 return None
+            period = 0
         job = Job(callback, (), managed=False, instances=1, jitter=0)
         core.add_job(job, JobState(period, schedule, schedule is not None, slot, single), now)
         return f"{self.prefix}{job.reference:x}"

@@ -136,10 +136,12 @@ class JobTable(TimerTable):
         return False
 
     def _forget_waiting(self, old: JobState, new: JobState) -> None:
-        """Take the runs that wait no longer out of the ready queue."""
+        """Take the runs that wait no longer, which were the first, out of the ready queue."""
+        first = new.waiting[0].order if new.waiting else None
         for waiting in old.waiting:
-            if waiting not in new.waiting:
-                self.ready.pop(waiting.order, None)
+            if waiting.order == first:
+                break
+            self.ready.pop(waiting.order, None)
 
     # -- the way of a run -------------------------------------------------------------------------------
 

@@ -39,17 +39,7 @@ class TimerTable(Deadlines):
     Registering, promoting and re-arming cost O(log n), cancelling O(1) amortised.
     """
 
-    __slots__ = (
-        "cancelled",
-        "coalesced",
-        "dropped",
-        "errors",
-        "keys",
-        "ready",
-        "runs",
-        "scheduled",
-        "started",
-    )
+    __slots__ = ("cancelled", "coalesced", "dropped", "errors", "keys", "ready", "runs", "scheduled", "started")
 
     def __init__(self) -> None:
         super().__init__()
@@ -389,14 +379,16 @@ class TimerTable(Deadlines):
     # -- views and helpers ------------------------------------------------------------------------------
 
     def first_due_ns(self) -> int | None:
-        """When the earliest run is or was due, queued ones included; None if none ever is."""
+        """When the next run is or was due, queued or not; None if none ever is.
+
+        A run of a job that was asked for may be due later than what is late in the heap.
+        """
+        timer = self._first_ready() if self.ready else None
         head = self.head()
-        dues = [] if head is None else [head[0]]
-        if self.ready:
-            timer = self._first_ready()
-            if timer is not None:
-                dues.append(timer.run_due_ns)
-        return min((due_ns for due_ns in dues if due_ns < NEVER), default=None)
+        due = NEVER if head is None else head[0]
+        if timer is not None:
+            due = min(due, timer.run_due_ns)
+        return due if due < NEVER else None
 
     def _first_ready(self) -> Timer | None:
         """None if somebody got in between and there is none any more."""
