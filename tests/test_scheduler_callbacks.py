@@ -364,6 +364,25 @@ def test_current_run_is_of_the_thread_that_asks(make_scheduler):
     assert set(seen) == ids
 
 
+@pytest.mark.parametrize("options", [{}, {"timeout": 5}], ids=["plain", "managed"])
+def test_current_run_is_one_object_in_a_run_and_another_in_each(scheduler, clock, options):
+    """Also of another job with the same id."""
+    seen = []
+
+    def job():
+        run = current_run()
+        scheduler.remove_job("k")
+        assert current_run() is run
+        seen.append(run)
+
+    for _ in range(3):
+        scheduler.after(1, job, id="k", **options)
+        clock.advance(1)
+    assert [run.scheduled_time for run in seen] == [T0 + timedelta(seconds=n) for n in (1, 2, 3)]
+    assert [run.job_id for run in seen] == ["k"] * 3
+    assert len({id(run.cancel) for run in seen}) == 3
+
+
 def test_current_run_in_a_handler(make_scheduler, clock):
     seen = []
     scheduler = make_scheduler(clock=clock, on_error=lambda error, run: seen.append((run.job_id, current_run())))
