@@ -39,6 +39,7 @@ cdef class Dispatcher:
     cdef bint perform(self, Run *run, bint interruptible) noexcept
     cdef int read_wall(self) except -1
     cdef void reap(self) noexcept
+    cdef int look_again(self, bint wake) except -1
 
 
 cdef bint runs_here(Core *core, size_t *own) noexcept nogil

@@ -187,6 +187,15 @@ cdef class Dispatcher:
     cdef void reap(self) noexcept:
         """Lets go of jobs that have left (`Core.ended`) and tells of them.  No mutex held."""
 
+    cdef int look_again(self, bint wake) except -1:
+        """Sees to what a change of a job has brought about.  No mutex held."""
+        if wake:
+            self.wake()
+        if self.c.ended:
+            self.reap()
+        core_notify(self.c)
+        return 0
+
     # What a DrivingClock, the end of the interpreter and a fork ask of a dispatcher.
 
     def _next_due_ns(self):

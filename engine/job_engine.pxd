@@ -2,18 +2,10 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from .calendar cimport Calendar
 from .core cimport Entry, Job, Run, Slot
 from .dispatcher cimport Dispatcher
 from .handle cimport TimerHandle
-from .jobs cimport Outcome
 from .schedule cimport Schedule
-
-
-cdef class CalendarSchedule:
-    cdef readonly Calendar calendar
-    cdef readonly object label
-    cdef Schedule data
 
 
 cdef class JobEngine(Dispatcher):
@@ -27,18 +19,4 @@ cdef class JobEngine(Dispatcher):
     ) except 0
     cdef TimerHandle single(self, int64_t delay, object callback, int flags)
     cdef Slot *find(self, uint64_t reference) noexcept
-    cdef int look_again(self, bint wake) except -1
     cdef int tell(self, Run *run, object error) noexcept
-
-
-cdef class Ticket:
-    cdef JobEngine engine
-    cdef uint32_t slot
-    cdef uint32_t generation
-    cdef uint32_t forks
-    cdef readonly int64_t scheduled_wall_ns
-    cdef readonly uint64_t number
-    cdef bint claimed
-    cdef bint finished
-
-    cdef int end(self, Outcome outcome) except -1

@@ -7,19 +7,16 @@ The owner, a `Scheduler`, is told, with nothing held:
 `_job_left(reference)`            a job has left by itself, after its last run.
 """
 
-cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memset
 
-from .calendar cimport Calendar, calendar_next
 from .core cimport (
     ALARM,
     DISABLED,
     ENDED,
-    FAILING,
     IMMEDIATE,
     JOB,
     LEFT,
@@ -56,69 +53,20 @@ from .handle cimport TimerHandle, new_handle
 from .heap cimport SLOT_BITS, SLOT_MASK
 from .interpreter cimport call, id_of, is_awaitable, is_simple, take_exception, this_thread
 from .invariants cimport core_check
-from .jobs cimport (
-    FAILED,
-    SUCCEEDED,
-    TIMED_OUT,
-    Outcome,
-    job_draw,
-    job_end_run,
-    job_give_back,
-    job_has_room,
-    job_passed,
-    job_pause,
-    job_queue,
-    job_regrid,
-    job_resume,
-)
+from .jobs cimport FAILED, job_draw, job_has_room, job_pause, job_queue, job_regrid, job_resume
 from .platform cimport NEVER, lock, monotonic_ns, unlock, wall_ns
-from .schedule cimport Schedule, floor_seconds, schedule_next
+from .schedule cimport CalendarSchedule, Schedule, schedule_next
 from .slab cimport slab_reserve, slab_room, slab_take
-from .timers cimport core_add, core_detach, core_place, core_prune, core_reserve, core_wants_wake, raise_shortage
+from .snapshot cimport Copy, Snapshot, new_snapshot, take_copy
+from .ticket cimport Ticket, new_ticket
+from .timers cimport core_add, core_detach, core_place, core_reserve, core_wants_wake, raise_shortage
 from .waiters cimport core_notify
-
-from types import MethodType
 
 from pysched.awaitables import refuse
 from pysched.reports import log_error
 
 cdef enum:
     BATCH = 512                      # jobs that are looked at under one hold of the mutex
-
-
-cdef class CalendarSchedule:
-    """A calendar with its latest step, to be shared by all jobs that have it.
-
-    `label` is the owner's, for its views.
-    """
-
-    def __init__(self, Calendar calendar not None, label=None):
-        self.calendar = calendar
-        self.label = label
-        self.data.calendar = &calendar.data
-        self.data.owner = <PyObject *>self
-
-    @property
-    def steps(self):
-        """How many steps of the calendar jobs have had computed."""
-        return self.data.steps
-
-    @property
-    def jobs(self):
-        """How many jobs have it."""
-        return self.data.jobs
-
-    def next(self, int64_t after_ns):
-        """The first slot after that time of the wall clock, ns; None if there is none."""
-        cdef int64_t found = calendar_next(self.data.calendar, floor_seconds(after_ns))
-        return found * 1_000_000_000 if found < NEVER // 1_000_000_000 else None
-
-    def slots(self, int64_t first_ns):
-        """Yields the slots from `first_ns` on, which is one."""
-        slot = first_ns
-        while slot is not None:
-            yield slot
-            slot = self.next(slot)
 
 
 cdef class JobEngine(Dispatcher):
@@ -386,14 +334,6 @@ cdef class JobEngine(Dispatcher):
         self.look_again(wake)
         return record != NULL
 
-    cdef int look_again(self, bint wake) except -1:
-        if wake:
-            self.wake()
-        if self.c.ended:
-            self.reap()
-        core_notify(self.c)
-        return 0
-
     # -- all jobs --
 
     def pause_all(self):
@@ -403,23 +343,49 @@ cdef class JobEngine(Dispatcher):
         unlock(&self.c.mutex)
 
     def resume_all(self):
-        """Ends `pause_all`: single slots that have passed come at once; O(n)."""
+        """Ends `pause_all`: single slots that have passed come at once, those of one time in the order of registration.
+
+        O(n log n); the mutex is held for 512 jobs at a time once they are found.
+        """
         cdef Core *core = self.c
-        cdef uint32_t index
+        cdef Paused *paused
         cdef Slot *slot
+        cdef size_t count = 0, done = 0, most
+        cdef uint32_t index
         cdef int64_t now = now_of(self)
         self.read_wall()
         lock(&core.mutex)
+        for index in range(1, core.slots.top):
+            count += waits_for_all(core, slot_at(core, index))
+        paused = <Paused *>malloc((count + 1) * sizeof(Paused))
+        if paused == NULL:
+            unlock(&core.mutex)
+            raise MemoryError
         core.all_paused = False
+        count = 0
         for index in range(1, core.slots.top):
             slot = slot_at(core, index)
-            if slot.state == PAUSED and not job_at(core, slot.record).flags & DISABLED:
-                job_resume(core, index, now)
+            if waits_for_all(core, slot):
+                paused[count].order = job_at(core, slot.record).order
+                paused[count].index = index
+                count += 1
         unlock(&core.mutex)
-        self.wake()
+        qsort(paused, count, sizeof(Paused), compare_paused)
+        while done < count:
+            most = min(done + BATCH, count)
+            lock(&core.mutex)
+            while done < most:
+                index = paused[done].index
+                slot = slot_at(core, index)
+                if waits_for_all(core, slot) and job_at(core, slot.record).order == paused[done].order:
+                    job_resume(core, index, now)
+                done += 1
+            unlock(&core.mutex)
+        free(paused)
+        self.look_again(True)
 
     def snapshot(self, uint64_t reference):
-        """What there is to know of a job, a tuple (see `view`); None if there is no such job.  O(1)."""
+        """The job at this instant, a `Snapshot`; None if there is no such job.  O(1)."""
         cdef Copy copy
         cdef bint found
         cdef int64_t now = now_of(self)
@@ -429,7 +395,7 @@ cdef class JobEngine(Dispatcher):
         if found:
             take_copy(self.c, <uint32_t>(reference & SLOT_MASK), now, &copy)
         unlock(&self.c.mutex)
-        return view(self.c, &copy) if found else None
+        return new_snapshot(&copy) if found else None
 
     def snapshots(self):
         """`snapshot` of all jobs, in the order of registration.  O(n log n); the mutex is held for 512 at a time."""
@@ -455,7 +421,7 @@ cdef class JobEngine(Dispatcher):
                     index += 1
                 unlock(&core.mutex)
                 for i in range(count):
-                    found.append(view(core, &copies[i]))
+                    found.append(new_snapshot(&copies[i]))
                 if index >= top:
                     break
         finally:
@@ -482,6 +448,18 @@ cdef class JobEngine(Dispatcher):
             runner = runner.next
         unlock(&self.c.mutex)
         return (found.job, found.number, found.scheduled) if found.job else None
+
+    def is_calling(self, uint64_t reference):
+        """Whether a thread is inside of the callback of that job, removed or not; O(threads)."""
+        cdef Runner *runner
+        cdef bint found = False
+        lock(&self.c.mutex)
+        runner = self.c.runners
+        while runner != NULL and not found:
+            found = runner.calling and runner.job == reference
+            runner = runner.next
+        unlock(&self.c.mutex)
+        return found
 
     # -- what a DrivingClock asks, so that time-outs fire while a callback sleeps --
 
@@ -655,6 +633,26 @@ cdef PyObject *refused(PyObject *result) noexcept:
     return <PyObject *>error
 
 
+def order_of(Snapshot snapshot):
+    return snapshot.copy.job.order
+
+
+cdef struct Paused:
+    uint64_t order
+    uint32_t index
+
+
+cdef inline bint waits_for_all(const Core *core, const Slot *slot) noexcept nogil:
+    """Whether it is a job that is out of the heap until the pause of all jobs ends."""
+    return slot.state == PAUSED and not job_at(core, slot.record).flags & DISABLED
+
+
+cdef int compare_paused(const void *left, const void *right) noexcept nogil:
+    cdef uint64_t a = (<const Paused *>left).order
+    cdef uint64_t b = (<const Paused *>right).order
+    return (a > b) - (a < b)
+
+
 cdef int64_t earliest_alarm(Core *core, uint32_t *index) noexcept nogil:
     cdef int64_t due = NEVER
     cdef uint64_t tie = 0
@@ -672,155 +670,3 @@ cdef int64_t earliest_alarm(Core *core, uint32_t *index) noexcept nogil:
             if index != NULL:
                 index[0] = i
     return due
-
-
-# -- tickets --------------------------------------------------------------------------------------------------------
-
-cdef Ticket new_ticket(JobEngine engine, const Run *run):
-    cdef Ticket ticket = Ticket.__new__(Ticket)
-    ticket.engine = engine
-    ticket.slot = run.slot
-    ticket.generation = run.generation
-    ticket.forks = engine.c.forks
-    ticket.scheduled_wall_ns = run.scheduled
-    ticket.number = run.number
-    return ticket
-
-
-@cython.final
-cdef class Ticket:
-    """A run of a managed job, whose manager says when it has ended and how.
-
-    `scheduled_wall_ns`: the slot on the wall clock. `number`: how many runs of the job have started, this included.
-    """
-
-    def __init__(self):
-        raise TypeError("tickets are made by an engine")
-
-    @property
-    def reference(self):
-        """That of the job."""
-        return <uint64_t>self.generation << SLOT_BITS | self.slot
-
-    def claim(self):
-        """True for the one who asks first: the one who may end the run."""
-        cdef bint first
-        lock(&self.engine.c.mutex)
-        first = not self.claimed
-        self.claimed = True
-        unlock(&self.engine.c.mutex)
-        return first
-
-    def finish(self, bint failed, bint timed_out=False):
-        """Ends the run: its instance is free."""
-        self.end(TIMED_OUT if timed_out else FAILED if failed else SUCCEEDED)
-
-    def give_back(self):
-        """Frees the instance of a run that has no outcome: it went with the parent of a fork."""
-        cdef Core *core = self.engine.c
-        cdef int64_t now = now_of(self.engine)
-        cdef bint wake
-        lock(&core.mutex)
-        if not self.finished:
-            self.claimed = self.finished = True
-            job_give_back(core, self.slot, self.generation, now)
-        wake = wants_wake(core)
-        unlock(&core.mutex)
-        self.engine.look_again(wake)
-
-    cdef int end(self, Outcome outcome) except -1:
-        cdef Core *core = self.engine.c
-        cdef int64_t now = now_of(self.engine)
-        cdef bint wake
-        lock(&core.mutex)
-        if not self.finished:
-            self.claimed = self.finished = True
-            core.errors += outcome != SUCCEEDED
-            job_end_run(core, self.slot, self.generation, now, outcome)
-        wake = wants_wake(core)
-        unlock(&core.mutex)
-        self.engine.look_again(wake)
-        return 0
-
-
-cdef bint wants_wake(Core *core) noexcept nogil:
-    """Whether the loop sleeps past a run that was owed to a job and has become due."""
-    core_prune(core)
-    return core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when)
-
-
-# -- snapshots ------------------------------------------------------------------------------------------------------
-
-cdef struct Copy:                    # of a job, with references of its own to what it has
-    Job job
-    uint64_t reference
-    int64_t when
-    int state
-    PyObject *callback
-    PyObject *receiver
-    PyObject *schedule
-
-
-cdef void take_copy(Core *core, uint32_t index, int64_t now, Copy *copy) noexcept:
-    """The mutex and the GIL are held."""
-    cdef Slot *slot = slot_at(core, index)
-    copy.job = job_at(core, slot.record)[0]
-    copy.job.paused += job_passed(core, slot, now)
-    copy.reference = <uint64_t>slot.generation << SLOT_BITS | index
-    copy.when = slot.when
-    copy.state = slot.state
-    copy.callback = slot.callback
-    copy.receiver = slot.receiver
-    copy.schedule = NULL if copy.job.schedule == NULL else copy.job.schedule.owner
-    if copy.schedule != NULL:
-        Py_INCREF(<object>copy.schedule)
-    Py_INCREF(<object>copy.callback)
-    if copy.receiver != NULL:
-        Py_INCREF(<object>copy.receiver)
-
-
-def order_of(tuple snapshot):
-    return snapshot[1]
-
-
-cdef tuple view(const Core *core, Copy *copy):
-    """A job at one instant, times in ns on the wall clock, None for never:
-
-    `(reference, order, callback, next, enabled, period, schedule, failing, started, succeeded, failed, timed_out,
-    coalesced, paused, last_start, last_end, running, instances, slot, until, ticks_left, single)`
-    """
-    cdef Job *job = &copy.job
-    cdef int64_t offset = 0 if job.flags & WALL else core.wall_offset
-    callback = <object>copy.callback
-    schedule = None
-    if copy.schedule != NULL:
-        schedule = <object>copy.schedule
-        Py_XDECREF(copy.schedule)
-    if copy.receiver != NULL:
-        callback = MethodType(callback, <object>copy.receiver)
-        Py_XDECREF(copy.receiver)
-    Py_XDECREF(copy.callback)
-    return (
-        copy.reference,
-        job.order,
-        callback,
-        copy.when + core.wall_offset if copy.state == PENDING and copy.when != NEVER else None,
-        not job.flags & DISABLED,
-        job.period,
-        schedule,
-        job.flags & FAILING != 0,
-        job.started,
-        job.succeeded,
-        job.failed,
-        job.timed_out,
-        job.coalesced,
-        job.paused,
-        job.last_start if job.started else None,
-        job.last_end if job.succeeded + job.failed else None,
-        job.waiting + job.active,
-        job.instances,
-        job.slot + offset if job.slot != NEVER and copy.state == PENDING else None,
-        min(job.until + <object>offset, NEVER),
-        job.ticks_left,
-        job.flags & SINGLE != 0,
-    )

@@ -7,7 +7,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
 
 from cpython.object cimport PyObject
 
-from .calendar cimport CalendarData, calendar_next, calendar_previous
+from .calendar cimport Calendar, CalendarData, calendar_next, calendar_previous
 from .platform cimport NEVER
 
 cdef enum:
@@ -20,6 +20,12 @@ cdef struct Schedule:
     int64_t next                     # ... to before here, this is the next slot, Unix seconds
     uint64_t steps                   # computed
     uint64_t jobs                    # that have it
+
+
+cdef class CalendarSchedule:
+    cdef readonly Calendar calendar
+    cdef readonly object label
+    cdef Schedule data
 
 
 cdef inline int64_t floor_seconds(int64_t ns) noexcept nogil:

@@ -1,7 +1,8 @@
-"""pysched: timers by the million, and a scheduler of commands, in one process.
+"""pysched: timers by the million, and schedulers of jobs and of commands, in one process.
 
-`Engine` calls functions at given times; `CommandScheduler` runs commands, once or repeatedly. Both work
-the same on the compiled engine and on its twin in plain Python; `engine_name` says which this is.
+`Scheduler` runs jobs at intervals, by cron expressions and once, with retries, time-outs and counters;
+`CommandScheduler` runs commands, once or repeatedly, one at a time; `Engine`, below both, calls functions at given
+times. All work the same on the compiled engine and on its twin in plain Python; `engine_name` says which this is.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
         ScheduledCommand,
         SchedulerContext,
     )
+    from pysched.current import current_run
     from pysched.forecast import preview
     from pysched.job import JobInfo
-    from pysched.runner import JobRun, current_run
+    from pysched.runner import JobRun
     from pysched.scheduler import Scheduler
     from pysched.scheduler_queue import QueuedCommand, TimedCommandQueue
     from pysched.token import CancelToken
@@ -74,7 +76,7 @@ _MODULES = {
     "SchedulerContext": "commands",
     "SchedulerWorker": "worker",
     "TimedCommandQueue": "scheduler_queue",
-    "current_run": "runner",
+    "current_run": "current",
     "preview": "forecast",
 }
 

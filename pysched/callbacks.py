@@ -48,9 +48,15 @@ def check_callback(callback: object) -> None:
     inner: object = callback
     while isinstance(inner, partial):
         inner = inner.func
-    for each in (inner, inspect.getattr_static(type(inner), "__call__", None)):
-        if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
-            raise TypeError(f"callback must be a plain function, {name_of(callback)} is async: nothing would await it")
+    if _is_async(inner) or _is_async(inspect.getattr_static(type(inner), "__call__", None)):
+        raise TypeError(f"callback must be a plain function, {name_of(callback)} is async: nothing would await it")
+
+
+def _is_async(function: object) -> bool:
+    try:
+        return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+    except Exception:  # of an attribute of an odd object: whether it can be called is all that counts
+        return False
 
 
 def wanted_of(callback: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Wanted:
@@ -60,7 +66,7 @@ def wanted_of(callback: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappi
     """
     try:
         signature = inspect.signature(callback)
-    except (TypeError, ValueError):  # a builtin that tells nothing of itself
+    except Exception:  # a builtin that tells nothing of itself, or an odd object whose attributes raise
         return PLAIN
     try:
         bound = signature.bind_partial(*args, **kwargs).arguments
@@ -84,17 +90,28 @@ def wanted_of(callback: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappi
 
 
 def name_of(callback: object) -> str:
-    """``__name__``, of what a `partial` wraps and of an object's class if it has none itself."""
-    name = getattr(callback, "__name__", None)
+    """``__name__``, of what a `partial` wraps and of an object's class if it has none itself, or raises."""
+    if type(callback) is FunctionType:
+        return callback.__name__
+    name = _text_attribute(callback, "__name__")
     while name is None and isinstance(callback, partial):
         callback = callback.func
-        name = getattr(callback, "__name__", None)
-    return name if isinstance(name, str) else type(callback).__name__
+        name = _text_attribute(callback, "__name__")
+    return type(callback).__name__ if name is None else name
 
 
 def qualified_name_of(callback: object) -> str:
     """``__qualname__`` where there is one, else the name: the same in every process."""
     while isinstance(callback, partial):
         callback = callback.func
-    name = getattr(callback, "__qualname__", None)
-    return name if isinstance(name, str) else name_of(callback)
+    name = _text_attribute(callback, "__qualname__")
+    return name_of(callback) if name is None else name
+
+
+def _text_attribute(callback: object, attribute: str) -> str | None:
+    """None if it is no text; a view of all jobs does not fail for one whose attributes raise."""
+    try:
+        value = getattr(callback, attribute, None)
+    except Exception:
+        return None
+    return value if isinstance(value, str) else None

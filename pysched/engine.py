@@ -15,6 +15,7 @@ __all__ = [
     "CommandScheduler",
     "Engine",
     "JobEngine",
+    "Snapshot",
     "TimerHandle",
     "Zone",
     "engine_name",
@@ -30,7 +31,9 @@ if TYPE_CHECKING or _choice == "native":
 
     if TYPE_CHECKING:
         from pysched._engine.calendar import Calendar, Zone
-        from pysched._engine.job_engine import CalendarSchedule, JobEngine
+        from pysched._engine.job_engine import JobEngine
+        from pysched._engine.schedule import CalendarSchedule
+        from pysched._engine.snapshot import Snapshot
 
     engine_name = "native"
 elif _choice == "pure":
@@ -41,7 +44,13 @@ else:
     raise ValueError(f"PYSCHED_ENGINE must be native or pure, got {_choice!r}")
 
 
-_LATE = {"Calendar": "calendar", "CalendarSchedule": "job_engine", "JobEngine": "job_engine", "Zone": "calendar"}
+_LATE = {
+    "Calendar": "calendar",
+    "CalendarSchedule": "schedule",
+    "JobEngine": "job_engine",
+    "Snapshot": "snapshot",
+    "Zone": "calendar",
+}
 
 
 def __getattr__(name: str) -> object:

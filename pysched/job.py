@@ -86,6 +86,10 @@ class JobOptions:
         self.jitter = jitter  # ns
         self.on_error = on_error
 
+    def needs_runner(self) -> bool:
+        """Whether a run of it is more than a call; with a handler too, which is called after a removal as well."""
+        return bool(self.max_retries) or self.timeout is not None or self.on_error is not None
+
     def is_default(self, has_zone: bool) -> bool:
         """Whether nothing in it needs to be kept; a schedule of the calendar knows its zone itself."""
         return (

@@ -105,34 +105,41 @@ def given(options: Mapping[str, Any], defaults: Mapping[str, Any], function: str
     return {**defaults, **options}
 
 
-def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options in the form in which they are used: durations in ns, `retry_backoff` and `timeout` in seconds.
+def check_options(
+    options: Mapping[str, Any], max_retries: object, retry_backoff: object, timeout: object, max_instances: object
+) -> dict[str, Any]:
+    """All options in the form in which they are used: durations in ns, `retry_backoff` and `timeout` in seconds.
 
-    Raises TypeError or ValueError naming the option.
+    Those that the kind of job does not take have their defaults. Raises TypeError or ValueError naming the option.
     """
-    checked = dict(options)
-    check_count(options["max_retries"], "max_retries", least=0)
-    check_count(options["max_instances"], "max_instances", least=1, most=MOST_INSTANCES)
-    checked["retry_backoff"] = parse_duration(options["retry_backoff"], "retry_backoff", zero=True) / NS
-    timeout = options["timeout"]
+    checked = {**SCHEDULED, **options}
+    check_count(max_retries, "max_retries", least=0)
+    check_count(max_instances, "max_instances", least=1, most=MOST_INSTANCES)
+    checked["max_retries"] = max_retries
+    checked["max_instances"] = max_instances
+    checked["retry_backoff"] = parse_duration(retry_backoff, "retry_backoff", zero=True) / NS
     checked["timeout"] = None if timeout is None else parse_duration(timeout, "timeout") / NS
-    if options.get("max_runs") is not None:
-        check_count(options["max_runs"], "max_runs", least=1)
-    checked["id"] = _plain_id(options["id"])
-    if options["name"] is not None and not isinstance(options["name"], str):
-        raise TypeError(f"name must be a str, got {type(options['name']).__name__}")
-    checked["tags"] = _tags(options["tags"])
-    checked["args"] = _items(options["args"], "args")
-    checked["kwargs"] = _keywords(options["kwargs"])
+    max_runs = checked["max_runs"]
+    if max_runs is None:
+        checked["max_runs"] = 0
+    else:
+        check_count(max_runs, "max_runs", least=1)
+    checked["id"] = _plain_id(checked["id"])
+    name = checked["name"]
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name must be a str, got {type(name).__name__}")
+    checked["tags"] = _tags(checked["tags"])
+    checked["args"] = _items(checked["args"], "args")
+    checked["kwargs"] = _keywords(checked["kwargs"])
     for name in ("start_at", "until"):
-        if options.get(name) is not None:
-            checked[name] = wall_ns_of(options[name], name)
-    if options.get("jitter") is not None:
-        checked["jitter"] = parse_duration(options["jitter"], "jitter", zero=True)
+        if checked[name] is not None:
+            checked[name] = wall_ns_of(checked[name], name)
+    jitter = checked["jitter"]
+    checked["jitter"] = 0 if jitter is None else parse_duration(jitter, "jitter", zero=True)
     for name in ("replace", "immediate"):
-        if not isinstance(options.get(name, False), bool):
-            raise TypeError(f"{name} must be a bool, got {type(options[name]).__name__}")
-    check_handler(options["on_error"])
+        if not isinstance(checked[name], bool):
+            raise TypeError(f"{name} must be a bool, got {type(checked[name]).__name__}")
+    check_handler(checked["on_error"])
     return checked
 
 

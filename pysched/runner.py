@@ -8,14 +8,13 @@ Retries and time-outs are timers of the engine like any other; nobody sleeps for
 from __future__ import annotations
 
 import random
-from contextvars import ContextVar
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakValueDictionary
 
 from pysched.awaitables import is_awaitable, refuse
 from pysched.clock import DrivingClock
+from pysched.current import managed_run
 from pysched.errors import JobCancelled
 from pysched.token import CancelToken
 
@@ -26,16 +25,11 @@ if TYPE_CHECKING:
     from pysched.clock import Clock
     from pysched.job import JobInfo, JobOptions
 
-__all__ = ["JobRun", "ManagedJob", "Runner", "at", "current_run", "introduce", "text_of"]
+__all__ = ["JobRun", "ManagedJob", "Runner", "at", "text_of"]
 
 LONGEST_RETRY_WAIT_S = 30.0
 NS = 1_000_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-
-# Those whose engines can be asked: what a job without options runs needs no record of its own. By identity, as no
-# `__hash__` of a subclass is to be called; looked through by `valuerefs`, which other threads do not disturb.
-_schedulers: WeakValueDictionary[int, Any] = WeakValueDictionary()
-_current: ContextVar[JobRun | None] = ContextVar("pysched.current_run", default=None)
 
 
 class JobRun:
@@ -56,26 +50,6 @@ class JobRun:
 
     def __repr__(self) -> str:
         return f"<JobRun {self.run_id} of {self.scheduled_time.isoformat()}, attempt {self.attempt}>"
-
-
-def current_run() -> JobRun | None:
-    """The `JobRun` of the callback that calls this; None outside of one.
-
-    The same object as long as the attempt lasts.
-    """
-    run = _current.get()
-    if run is None:
-        for known in _schedulers.valuerefs():
-            scheduler = known()
-            run = None if scheduler is None else scheduler._current_run()
-            if run is not None:
-                break
-    return run
-
-
-def introduce(scheduler: Any) -> None:
-    """Let `current_run` ask `scheduler`, as long as it lives."""
-    _schedulers[id(scheduler)] = scheduler
 
 
 def at(wall_ns: int, zone: tzinfo) -> datetime:
@@ -247,10 +221,10 @@ class ManagedRun:
             self.leave()
             return
         run: JobRun | None = None
-        before = _current.set(None)
+        before = managed_run.set(None)
         try:
             run = self.begin()
-            _current.set(run)
+            managed_run.set(run)
             result = self.call(run)
             if is_awaitable(result):
                 raise refuse(result)
@@ -260,7 +234,7 @@ class ManagedRun:
             retried = False
             self.end(None)
         finally:
-            _current.reset(before)
+            managed_run.reset(before)
         if not retried:  # else the next attempt may be going on already
             self.leave()
 

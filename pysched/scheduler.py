@@ -1,28 +1,28 @@
 """`Scheduler`: jobs at intervals, by cron, once; and `CommandScheduler`, under the reference's name of this module.
 
-The engine keeps slots and counts; here are names, options and views. A job that is all default has nothing here at
-all: its id is its reference in the engine, written out.
+The engine keeps slots and counts, `book` the names and options of jobs; here is what a user does with jobs that are
+registered (`registry`).
 """
 
 from __future__ import annotations
 
 from datetime import timezone as fixed_zone
-from threading import RLock, get_ident
-from typing import TYPE_CHECKING, Any, TypeVar
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
 
 from pysched import lifecycle
 from pysched.clock import NEVER
 from pysched.commands import ScheduledCommand
+from pysched.current import introduce
 from pysched.engine import CommandScheduler
-from pysched.job import DEFAULTS, JobInfo, JobOptions
+from pysched.job import JobInfo, JobOptions
 from pysched.options import check_count, check_handler, wall_ns_of
 from pysched.registry import Registry
 from pysched.reports import call_handler, log_error, logger
-from pysched.runner import JobRun, ManagedJob, at, introduce, text_of
+from pysched.runner import JobRun, ManagedJob, at, text_of
 from pysched.schedule import parse_duration
 from pysched.token import CancelToken
 from pysched.trigger import After, At, Cron, Every, Trigger
-from pysched.views import CALLBACK, RUNNING, UNTIL, as_dict, as_info, slots_of, zone_of
 from pysched.zones import parse_zone
 
 if TYPE_CHECKING:
@@ -34,11 +34,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pysched.clock import Clock
+    from pysched.engine import Snapshot
     from pysched.stats import EngineStats
 
 __all__ = ["CommandScheduler", "ScheduledCommand", "Scheduler"]
-
-V = TypeVar("V")
 
 NS = 1_000_000_000
 
@@ -95,8 +94,8 @@ class Scheduler(Registry):
     # -- what the engine and the runner tell --
 
     def _job_failed(self, reference: int, error: BaseException) -> None:
-        self._set_error(reference, text_of(error))
-        options = self._options.get(reference, DEFAULTS)
+        self._book.set_error(reference, text_of(error))
+        options = self._book.options_of(reference)
         try:
             run = self._current_run()
         except BaseException:  # of a zone of the user's, say
@@ -116,13 +115,13 @@ class Scheduler(Registry):
         if found is None:
             return None
         reference, number, scheduled_ns = found
-        job_id = self._id_of(reference)
-        if zone is None:
-            snapshot = self._engine.snapshot(reference)
-            zone = self._zone if snapshot is None else self._zone_of(snapshot)
         known = self._runner.plain.get(get_ident())
         if known is not None and known[:2] == (reference, number):
             return known[2]
+        job_id = self._book.id_of(reference)
+        if zone is None:
+            snapshot = self._engine.snapshot(reference)
+            zone = self._zone if snapshot is None else self._view.zone_of(snapshot)
         token = CancelToken(self._runner.clock)
         run = JobRun(job_id, f"{job_id}#{number}", at(scheduled_ns, zone), 1, token)
         self._runner.plain[get_ident()] = reference, number, run
@@ -137,27 +136,23 @@ class Scheduler(Registry):
 
         A run in progress goes on, its token does not fire; retries that wait are dropped.
         """
-        prevented = self._remove(self._reference_of(id))
+        prevented = self._remove(self._book.reference_of(id))
         if prevented is None:
             raise KeyError(id)
         return prevented
 
     def remove_all_jobs(self, tag: str | None = None) -> int:
         """Remove all jobs, or those with the tag; returns how many there were. O(n)."""
-        removed = 0
-        for snapshot in self._engine.snapshots():
-            if tag is None or tag in self._options.get(snapshot[0], DEFAULTS).tags:
-                removed += self._remove(snapshot[0]) is not None
-        return removed
+        return sum(self._remove(snapshot.reference) is not None for snapshot in self._tagged(tag))
 
     def pause_job(self, id: str) -> None:
         """Let the job's slots pass by (`paused_count`); runs in progress go on. KeyError for an unknown id."""
-        if not self._engine.pause(self._reference_of(id)):
+        if not self._engine.pause(self._book.reference_of(id)):
             raise KeyError(id)
 
     def resume_job(self, id: str) -> None:
         """Wait for the job's next slot on its old grid; a one-shot whose time has passed runs at once."""
-        if not self._engine.resume(self._reference_of(id)):
+        if not self._engine.resume(self._book.reference_of(id)):
             raise KeyError(id)
 
     def run_job(self, id: str) -> bool:
@@ -165,7 +160,7 @@ class Scheduler(Registry):
 
         Raises KeyError for an unknown id, RuntimeError if the scheduler is not running.
         """
-        reference = self._reference_of(id)
+        reference = self._book.reference_of(id)
         if not self._engine.running:
             raise RuntimeError(f"{self.name} is not running")
         started: bool | None = self._engine.run_job(reference)
@@ -189,7 +184,7 @@ class Scheduler(Registry):
         Id, options, counters and pause stay; a queued run is dropped, one in progress goes on. KeyError for an unknown
         id; ValueError if the new grid does not go with the job's `until` or `jitter`.
         """
-        reference = self._reference_of(id)
+        reference = self._book.reference_of(id)
         if sum(each is not None for each in (every, cron, after, at)) != 1:
             raise ValueError("exactly one of every, cron, after and at must be given")
         if timezone is not None and cron is None:
@@ -201,35 +196,34 @@ class Scheduler(Registry):
         if every is not None:
             trigger = Every(parse_duration(every, "every"))
         elif cron is not None:
-            trigger = Cron(self._schedule_of(cron, False, None, zone), zone)
+            trigger = Cron(self._schedules.get(cron, False, None, zone), zone)
         elif after is not None:
             trigger = After(parse_duration(after, "after", zero=True))
-        else:
-            assert at is not None
-            trigger = At(at, wall_ns_of(at, "at"))
+        elif at is not None:
+            trigger = At(at, "at")
         snapshot = self._engine.snapshot(reference)
         if snapshot is None:
             raise KeyError(id)
-        record = self._options.get(reference)
+        record = self._book.options.get(reference)
         if trigger.period and record is not None and record.jitter >= trigger.period:
             raise ValueError(f"every must be longer than the job's jitter, got {every!r}")
         slot, _ = self._slots(
             trigger,
             {
                 "start_at": None if start_at is None else wall_ns_of(start_at, "start_at"),
-                "until": None if snapshot[UNTIL] == NEVER else snapshot[UNTIL],
+                "until": None if snapshot.until == NEVER else snapshot.until,
             },
         )
         if not self._engine.reschedule(reference, trigger.period, trigger.schedule, slot, trigger.wall):
             raise KeyError(id)
         if record is None and trigger.text is not None:
-            record = self._options[reference] = JobOptions()
+            record = self._book.options[reference] = JobOptions()
         if record is not None:
             record.schedule = trigger.text
             record.zone = trigger.zone
-        if type(snapshot[CALLBACK]) is ManagedJob:
-            snapshot[CALLBACK].zone = trigger.zone or self._zone
-        if self._engine.snapshot(reference) is None:
+        if type(snapshot.callback) is ManagedJob:
+            snapshot.callback.zone = trigger.zone or self._zone
+        if not self._lives(reference):
             self._job_left(reference)
 
     def pause(self) -> None:
@@ -278,18 +272,22 @@ class Scheduler(Registry):
         """Stop for good: fires every token, drops retries and queued runs, waits for what runs.
 
         Waits at most `timeout` seconds (None: without limit), not at all if not `wait`, nor from inside a callback.
-        Returns the jobs that are still running. Safe at any time, any number of times.
+        Returns the jobs that are still running, removed ones too. Safe at any time, any number of times.
         """
         limit = None if timeout is None else parse_duration(timeout, "timeout", zero=True) / NS
         self._closed = True
         self._runner.close()
         self._engine.stop(limit if wait else 0.0)
         self._runner.cancel_all()
-        left = {each[0]: self._view(as_info, each) for each in self._engine.snapshots() if each[RUNNING]}
+        left = {
+            each.reference: self._view.as_info(each, careful=True) for each in self._engine.snapshots() if each.running
+        }
         for run, info in list(self._runner.abandoned.items()):
             reference = run.ticket.reference
             if reference not in left and (info := self._try_info(reference) or info) is not None:
                 left[reference] = info
+        for reference, departed in self._book.still_calling():
+            left.setdefault(reference, departed)
         return list(left.values())
 
     def __enter__(self) -> Self:
@@ -306,14 +304,14 @@ class Scheduler(Registry):
         self._runner.close()
 
     def _after_fork_in_child(self) -> None:
-        self._naming = RLock()  # a thread of the parent may have held it
+        self._book.after_fork_in_child()
         self._runner.forget_threads()
 
     # -- looking --
 
     def get_job(self, id: str) -> JobInfo:
         """The job at this instant. KeyError for an unknown id. O(1)."""
-        info = self._try_info(self._reference_of(id))
+        info = self._try_info(self._book.reference_of(id))
         if info is None:
             raise KeyError(id)
         return info
@@ -323,20 +321,15 @@ class Scheduler(Registry):
 
         Times are strings of whole Unix seconds, as rust-py-scheduler has them. O(n log n).
         """
-        return [
-            self._view(as_dict, snapshot)
-            for snapshot in self._engine.snapshots()
-            if tag is None or tag in self._options.get(snapshot[0], DEFAULTS).tags
-        ]
+        return self._view.as_dicts(self._tagged(tag))
 
     def next_runs(self, id: str, n: int) -> list[datetime]:
         """The job's next `n` slots, aware, in its zone; none while it is paused. KeyError for an unknown id."""
         check_count(n, "n", least=0, most=10**6)
-        snapshot = self._engine.snapshot(self._reference_of(id))
+        snapshot = self._engine.snapshot(self._book.reference_of(id))
         if snapshot is None:
             raise KeyError(id)
-        zone = self._zone_of(snapshot)
-        return [at(slot, zone) for slot in slots_of(snapshot, n)]
+        return self._view.next_runs(snapshot, n)
 
     def stats(self) -> EngineStats:
         """Counters of runs, and the lateness of their starts; `pending` counts jobs. See `EngineStats`."""
@@ -360,21 +353,15 @@ class Scheduler(Registry):
 
     def _check(self) -> None:
         self._engine._check()
-        with self._naming:
-            for job_id, reference in list(self._ids.items()):
-                if reference and self._options[reference].id != job_id:
-                    raise AssertionError("an id and its job disagree")
+        self._book.check()
+
+    def _tagged(self, tag: str | None) -> list[Snapshot]:
+        """Of all jobs, or those with the tag, in order of registration."""
+        found: list[Snapshot] = self._engine.snapshots()
+        if tag is not None:
+            found = [each for each in found if tag in self._book.options_of(each.reference).tags]
+        return found
 
     def _try_info(self, reference: int) -> JobInfo | None:
         snapshot = self._engine.snapshot(reference)
-        return None if snapshot is None else self._view(as_info, snapshot)
-
-    def _zone_of(self, snapshot: tuple[Any, ...]) -> tzinfo:
-        return zone_of(snapshot, self._options.get(snapshot[0], DEFAULTS), self._zone)
-
-    def _view(self, make: Callable[..., V], snapshot: tuple[Any, ...]) -> V:
-        reference = snapshot[0]
-        options = self._options.get(reference, DEFAULTS)
-        job_id = self._default_id(reference) if options.id is None else options.id
-        zone = zone_of(snapshot, options, self._zone)
-        return make(snapshot, job_id, options, self._errors.get(reference), zone)
+        return None if snapshot is None else self._view.as_info(snapshot)

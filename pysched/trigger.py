@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from pysched.clock import NEVER
+from pysched.options import wall_ns_of
 from pysched.schedule import duration_text
 
 if TYPE_CHECKING:
@@ -49,13 +50,13 @@ class Every(Trigger):
 
 class Cron(Trigger):
     wall = True
+    schedule: CalendarSchedule
 
     def __init__(self, schedule: CalendarSchedule, zone: tzinfo) -> None:
         self.schedule = schedule
         self.zone = zone
 
     def first_slot(self, now: int, wall_now: int, start_at: int | None) -> int:  # noqa: ARG002
-        assert self.schedule is not None
         found = self.schedule.next(wall_now if start_at is None else min(max(wall_now, start_at - 1), NEVER))
         if found is None:
             raise ValueError("expression never comes before the year 2262")
@@ -74,8 +75,9 @@ class After(Trigger):
 class At(Trigger):
     wall = True
 
-    def __init__(self, when: datetime, when_ns: int) -> None:
-        self.when_ns = when_ns
+    def __init__(self, when: datetime, name: str) -> None:
+        """Raises TypeError or ValueError naming the argument `name`, unless `when` is an aware datetime."""
+        self.when_ns = wall_ns_of(when, name)
         self.text = f"at {when.isoformat()}"
         self.zone = when.tzinfo
 

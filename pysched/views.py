@@ -1,7 +1,8 @@
-"""Jobs as users see them, made of what the engine counts and what the scheduler keeps."""
+"""Jobs as users see them, made of what the engine counts and what the scheduler's book says."""
 
 from __future__ import annotations
 
+from datetime import timezone as fixed_zone
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,28 +12,17 @@ from pysched.runner import ManagedJob, at
 from pysched.schedule import duration_text
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
+    from collections.abc import Iterable
+    from datetime import datetime, tzinfo
 
-    from pysched.job import JobOptions
+    from pysched.book import JobBook
+    from pysched.engine import Snapshot
 
-__all__ = ["CALLBACK", "RUNNING", "UNTIL", "as_dict", "as_info", "slots_of", "zone_of"]
+__all__ = ["JobView"]
 
 NS = 1_000_000_000
 
-# Places in a snapshot of the engine, which is a plain tuple: 10**5 of them are made at once.
-CALLBACK, NEXT, ENABLED, PERIOD, SCHEDULE = 2, 3, 4, 5, 6
-LAST_START, LAST_END, RUNNING = 14, 15, 16
-SLOT, UNTIL, TICKS_LEFT = 18, 19, 20
-
 _duration_text = lru_cache(maxsize=256)(duration_text)
-
-
-def zone_of(snapshot: tuple[Any, ...], options: JobOptions, default: tzinfo) -> tzinfo:
-    if snapshot[SCHEDULE] is not None:
-        zone: tzinfo = snapshot[SCHEDULE].label[1]
-        return zone
-    return options.zone or default
-
 
 # What a job shows that has no options and has not run yet, the keys of rust-py-scheduler first and in its order. A copy
 # of it costs a third of a dict that is written out.
@@ -62,75 +52,123 @@ _BLANK: dict[str, Any] = {
 }
 
 
-def as_dict(
-    snapshot: tuple[Any, ...], job_id: str, options: JobOptions, error: str | None, zone: tzinfo
-) -> dict[str, Any]:
-    """The job with the keys of rust-py-scheduler in its order, and ours behind them. Times are whole Unix seconds."""
-    values = _BLANK.copy()
-    callback, next_ns, period, schedule = snapshot[2], snapshot[3], snapshot[5], snapshot[6]
-    values["id"] = job_id
-    values["enabled"] = snapshot[4]
-    values["coalesced_count"] = snapshot[12]
-    values["paused_count"] = snapshot[13]
-    values["running"] = snapshot[16]
-    values["max_instances"] = snapshot[17]
-    values["timezone"] = str(zone)
-    if next_ns is not None:
-        values["next_run_at"] = str(next_ns // NS)
-    if snapshot[8]:
-        values["started_count"] = snapshot[8]
-        values["run_count"] = snapshot[9]
-        values["error_count"] = snapshot[10]
-        values["timeout_count"] = snapshot[11]
-        values["started_at"] = str(snapshot[14] // NS)
-        if snapshot[15] is not None:
-            values["last_run_at"] = str(snapshot[15] // NS)
-        if snapshot[7]:
-            values["last_error"] = error or ""
-    text = options.schedule
-    if text is None:
+class JobView:
+    """The views of the jobs of one scheduler; `default_zone` is that of a job that names none."""
+
+    def __init__(self, book: JobBook, default_zone: tzinfo) -> None:
+        self._book = book
+        self._default_zone = default_zone
+
+    def zone_of(self, snapshot: Snapshot) -> tzinfo:
+        schedule = snapshot.schedule
         if schedule is not None:
-            text = schedule.label[0]
+            zone: tzinfo = schedule.label[1]
+            return zone
+        return self._book.options_of(snapshot.reference).zone or self._default_zone
+
+    def as_dicts(self, snapshots: Iterable[Snapshot]) -> list[dict[str, Any]]:
+        """Jobs with the keys of rust-py-scheduler in its order, and ours behind them. Times are whole Unix seconds."""
+        zones: dict[int, str] = {}  # their texts, as all jobs may have the same
+        dicts = []
+        for snapshot in snapshots:
+            zone = self.zone_of(snapshot)
+            text = zones.get(id(zone))
+            if text is None:
+                text = zones[id(zone)] = str(zone)
+            values = self._common(snapshot)
+            values["timezone"] = text
+            next_ns = snapshot.next
+            if next_ns is not None:
+                values["next_run_at"] = str(next_ns // NS)
+            if values["started_count"]:
+                values["started_at"] = _seconds(snapshot.last_start)
+                values["last_run_at"] = _seconds(snapshot.last_end)
+            dicts.append(values)
+        return dicts
+
+    def as_info(self, snapshot: Snapshot, *, careful: bool = False) -> JobInfo:
+        """A job at one instant; if `careful`, in UTC should its zone, which may be a class of the user's, fail."""
+        zone = self.zone_of(snapshot)
+        try:
+            return self._info(snapshot, zone)
+        except BaseException:
+            if not careful:
+                raise
+            return self._info(snapshot, fixed_zone.utc)
+
+    def _info(self, snapshot: Snapshot, zone: tzinfo) -> JobInfo:
+        values = self._common(snapshot)
+        values["timezone"] = zone
+        values["next_run_at"] = _moment(snapshot.next, zone)
+        values["started_at"] = _moment(snapshot.last_start, zone)
+        values["last_run_at"] = _moment(snapshot.last_end, zone)
+        return JobInfo(**values)
+
+    def _common(self, snapshot: Snapshot) -> dict[str, Any]:
+        """All but the times and the zone, which the two views show in their own ways."""
+        values = _BLANK.copy()
+        book, reference = self._book, snapshot.reference
+        options = book.options.get(reference)
+        if options is None:
+            values["id"] = book.default_id(reference)
+            text = name = None
         else:
-            text = f"{'after' if snapshot[-1] else 'every'} {_duration_text(period)}"
-    values["schedule"] = text
-    name = options.name
-    if name is None:
-        name = name_of(callback.callback if type(callback) is ManagedJob else callback)
-    values["name"] = name
-    if options is not DEFAULTS:
-        values["max_retries"] = options.max_retries
-        values["retry_backoff"] = options.retry_backoff
-        values["timeout"] = options.timeout
-        values["tags"] = options.tags
-    return values
+            values["id"] = options.id or book.default_id(reference)
+            values["max_retries"] = options.max_retries
+            values["retry_backoff"] = options.retry_backoff
+            values["timeout"] = options.timeout
+            values["tags"] = options.tags
+            text, name = options.schedule, options.name
+        if text is None:
+            schedule = snapshot.schedule
+            if schedule is None:
+                text = f"{'after' if snapshot.single else 'every'} {_duration_text(snapshot.period)}"
+            else:
+                text = schedule.label[0]
+        values["schedule"] = text
+        if name is None:
+            callback = snapshot.callback
+            name = name_of(callback.callback if type(callback) is ManagedJob else callback)
+        values["name"] = name
+        values["enabled"] = snapshot.enabled
+        values["running"] = snapshot.running
+        values["max_instances"] = snapshot.instances
+        values["coalesced_count"] = snapshot.coalesced
+        values["paused_count"] = snapshot.paused
+        started = snapshot.started
+        if started:
+            values["started_count"] = started
+            values["run_count"] = snapshot.succeeded
+            values["error_count"] = snapshot.failed
+            values["timeout_count"] = snapshot.timed_out
+            if snapshot.failing:
+                values["last_error"] = book.errors.get(reference, "")
+        return values
+
+    def next_runs(self, snapshot: Snapshot, n: int) -> list[datetime]:
+        """The job's next `n` slots, in its zone; none while it is paused or has no further one."""
+        slot, limit = snapshot.slot, snapshot.ticks_left
+        if not snapshot.enabled or slot is None:
+            return []
+        if limit:
+            n = min(n, limit)
+        if snapshot.single:
+            n = min(n, 1)
+        found: list[int] = []
+        if snapshot.schedule is not None:
+            for each in snapshot.schedule.slots(slot):
+                if len(found) == n:
+                    break
+                found.append(each)
+        else:
+            found = [slot + k * snapshot.period for k in range(n)]
+        zone, until = self.zone_of(snapshot), snapshot.until
+        return [at(each, zone) for each in found if each < until]
 
 
-def as_info(snapshot: tuple[Any, ...], job_id: str, options: JobOptions, error: str | None, zone: tzinfo) -> JobInfo:
-    values = as_dict(snapshot, job_id, options, error, zone)
-    for key, ns in (
-        ("last_run_at", snapshot[LAST_END]),
-        ("next_run_at", snapshot[NEXT]),
-        ("started_at", snapshot[LAST_START]),
-    ):
-        values[key] = None if ns is None else at(ns, zone)
-    values["timezone"] = zone
-    return JobInfo(**values)
+def _seconds(ns: int | None) -> str | None:
+    return None if ns is None else str(ns // NS)
 
 
-def slots_of(snapshot: tuple[Any, ...], n: int) -> list[int]:
-    """The job's next `n` slots, Unix ns; none while it is paused or has no further one."""
-    slot, limit = snapshot[SLOT], snapshot[TICKS_LEFT]
-    if not snapshot[ENABLED] or slot is None:
-        return []
-    n = min(n, limit) if limit else n
-    found: list[int] = []
-    if snapshot[SCHEDULE] is not None:
-        for each in snapshot[SCHEDULE].slots(slot):
-            if len(found) == n:
-                break
-            found.append(each)
-    else:
-        single = snapshot[-1]
-        found = [slot + k * snapshot[PERIOD] for k in range(min(n, 1) if single else n)]
-    return [each for each in found if each < snapshot[UNTIL]]
+def _moment(ns: int | None, zone: tzinfo) -> datetime | None:
+    return None if ns is None else at(ns, zone)

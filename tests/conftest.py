@@ -6,6 +6,7 @@ import gc
 import importlib
 import logging
 import os
+import signal
 import threading
 from functools import cache
 from types import SimpleNamespace
@@ -25,6 +26,12 @@ settings.register_profile(
     "pysched", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 settings.load_profile("pysched")
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C be a KeyboardInterrupt in tests and their children: what a shell starts with `&` is to ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
@@ -52,10 +59,11 @@ def scheduler_type_of(impl: ModuleType) -> Any:
     from pysched import Scheduler
 
     jobs = importlib.import_module(f"{impl.__name__}.job_engine")
+    schedules = importlib.import_module(f"{impl.__name__}.schedule")
     calendars = importlib.import_module(f"{impl.__name__}.calendar")
     backend = SimpleNamespace(
         JobEngine=jobs.JobEngine,
-        CalendarSchedule=jobs.CalendarSchedule,
+        CalendarSchedule=schedules.CalendarSchedule,
         Calendar=calendars.Calendar,
         Zone=calendars.Zone,
     )

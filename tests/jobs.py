@@ -36,11 +36,16 @@ class Snapshot(NamedTuple):
     last_start: int | None
     last_end: int | None
     running: int
+    active: int
     instances: int
     slot: int | None
     until: int
     ticks_left: int
     single: bool
+
+    @classmethod
+    def of(cls, found: Any) -> Snapshot:
+        return cls(*(getattr(found, name) for name in cls._fields))
 
 
 class Owner:
@@ -62,6 +67,8 @@ class Jobs:
 
     def __init__(self, impl: ModuleType, clock: Any = None, executor: Any = 1, name: str = "jobs") -> None:
         self.module = importlib.import_module(impl.__name__ + ".job_engine")
+        self.schedules = importlib.import_module(impl.__name__ + ".schedule")
+        self.tickets = importlib.import_module(impl.__name__ + ".ticket")
         self.calendar = importlib.import_module(impl.__name__ + ".calendar")
         self.owner = Owner()
         self.clock = clock
@@ -122,7 +129,7 @@ class Jobs:
 
     def schedule(self, expression: str, label: Any = None, seconds: bool = False) -> Any:
         zone = self.calendar.Zone(timezone.utc)
-        return self.module.CalendarSchedule(
+        return self.schedules.CalendarSchedule(
             self.calendar.Calendar(parse_cron(expression, seconds=seconds), zone), label
         )
 
@@ -131,7 +138,7 @@ class Jobs:
         self.engine._check()
         found = self.engine.snapshot(reference)
         assert found is not None, "the job has left"
-        return Snapshot(*found)
+        return Snapshot.of(found)
 
 
 def ns(seconds: float) -> int:

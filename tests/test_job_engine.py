@@ -894,7 +894,7 @@ def test_a_managed_callback_that_raises_ends_its_run(jobs, clock):
 
 def test_a_ticket_is_made_by_an_engine_only(jobs):
     with pytest.raises(TypeError):
-        jobs.module.Ticket()
+        jobs.tickets.Ticket()
 
 
 # Time-outs.
@@ -1026,7 +1026,7 @@ def test_snapshots_are_in_the_order_of_registration(jobs, clock):
         jobs.remove(reference)
     more = [jobs.every(1, nothing) for _ in range(600)]
     kept = [reference for k, reference in enumerate(references) if k % 3]
-    assert [found[0] for found in jobs.snapshots()] == kept + more
+    assert [found.reference for found in jobs.snapshots()] == kept + more
     assert len(jobs) == len(kept) + 600
 
 
@@ -1038,7 +1038,7 @@ def test_what_a_snapshot_tells(jobs, clock):
     device = Device()
     job = jobs.every(2, device.poll, 7, delay=3, until=100, max_runs=9, instances=4)
     assert jobs.look(job)[2:] == (
-        *(device.poll, WALL + 3 * S, True, 2 * S, None, False, 0, 0, 0, 0, 0, 0, None, None, 0, 4),
+        *(device.poll, WALL + 3 * S, True, 2 * S, None, False, 0, 0, 0, 0, 0, 0, None, None, 0, 0, 4),
         *(WALL + 3 * S, WALL + 100 * S, 9, False),
     )
     jobs.start()
@@ -1060,4 +1060,4 @@ def test_what_is_wrong_is_refused(impl, jobs, clock):
         make(jobs.owner, 1, clock, "", "p")
     assert jobs.name == "jobs"
     with pytest.raises(TypeError):
-        jobs.module.CalendarSchedule(None)
+        jobs.schedules.CalendarSchedule(None)

@@ -165,8 +165,8 @@ class World:
     def state(self) -> Any:
         """Slots and dues beyond the end of time, which saturate, are of no interest."""
         engine = self.engine
-        seen = [Snapshot(*each) for each in engine.snapshots()]
-        singly = [engine.snapshot(each.reference) for each in seen]
+        seen = [Snapshot.of(each) for each in engine.snapshots()]
+        singly = [Snapshot.of(engine.snapshot(each.reference)) for each in seen]
         assert singly == seen
         return (
             [each._replace(reference=self.number(each.reference), order=0, callback=None,

@@ -163,7 +163,7 @@ def test_an_owed_run_starts_as_soon_as_any_thread_ends_the_one_before(make):
     assert jobs.run_job(job)
     jobs.start()
     assert ran.acquire(timeout=WAIT)
-    assert wait_until(lambda: jobs.snapshot(job)[3] is None)
+    assert wait_until(lambda: jobs.snapshot(job).next is None)
     assert jobs.wait_idle(WAIT)
     assert jobs.look(job).running == 1
     tickets[0].finish(False)
@@ -223,15 +223,15 @@ def test_snapshots_while_jobs_come_and_go(make):
     def watch():
         while not over.is_set():
             found = jobs.snapshots()
-            assert [each[0] for each in found if each[0] in set(kept)] == kept
-            assert all(a[1] < b[1] for a, b in pairwise(found))
-            assert all(0 <= each[16] <= each[17] for each in found)
+            assert [each.reference for each in found if each.reference in set(kept)] == kept
+            assert all(a.order < b.order for a, b in pairwise(found))
+            assert all(0 <= each.active <= each.running <= each.instances for each in found)
             jobs._check()
 
     jobs.start()
     in_threads(churn, watch)
     assert wait_until(lambda: len(jobs) == 200)
-    assert [each[0] for each in jobs.snapshots()] == kept
+    assert [each.reference for each in jobs.snapshots()] == kept
 
 
 # Stops, and executors that refuse.

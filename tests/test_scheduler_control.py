@@ -618,7 +618,7 @@ def test_rescheduling_a_removed_job_leaves_nothing(scheduler):
     scheduler.remove_job(job_id)
     with pytest.raises(KeyError):
         scheduler.reschedule_job(job_id, after=5)
-    assert not scheduler._options
+    assert not scheduler._book.options
 
 
 def test_it_wakes_a_loop_that_sleeps(make_scheduler):
@@ -718,6 +718,53 @@ def test_control_from_many_threads(make_scheduler):
     assert scheduler._engine.wait_idle(WAIT)
     assert wait_until(lambda: not scheduler._runner.all_open())
     assert len(scheduler) == 0
-    assert not scheduler._ids
-    assert not scheduler._options
-    assert not scheduler._errors
+    assert not scheduler._book.ids
+    assert not scheduler._book.options
+    assert not scheduler._book.errors
+
+
+@pytest.mark.parametrize("pause", ["pause", "pause_job"])
+def test_one_shots_of_one_time_run_in_the_order_of_registration_after_a_pause(scheduler, clock, runs, pause):
+    for job_id in [scheduler.after(100, nothing) for _ in range(3)]:
+        scheduler.remove_job(job_id)  # places that are given out again, the last one first
+    ids = [scheduler.after(1, lambda n=n: runs.append(n)) for n in range(6)]
+    if pause == "pause":
+        scheduler.pause()
+    else:
+        for job_id in ids:
+            scheduler.pause_job(job_id)
+    clock.advance(5)
+    if pause == "pause":
+        scheduler.resume()
+    else:
+        for job_id in ids:
+            scheduler.resume_job(job_id)
+    clock.advance(0)
+    assert runs == [0, 1, 2, 3, 4, 5]
+
+
+def test_ending_a_pause_while_jobs_come_and_go(make_scheduler):
+    scheduler = make_scheduler(2)
+    kept = [scheduler.every("1h", nothing) for _ in range(700)]
+    scheduler.start_background()
+
+    def switch():
+        for _ in range(30):
+            scheduler.pause()
+            scheduler.resume()
+
+    def change():
+        for _ in range(300):
+            mine = scheduler.after(0.0001, nothing)
+            scheduler.pause_job(kept[0])
+            scheduler.resume_job(kept[0])
+            try:
+                scheduler.remove_job(mine)
+            except KeyError:
+                pass
+
+    in_threads(switch, change, change)
+    scheduler.resume()
+    assert wait_until(lambda: len(scheduler) == len(kept))
+    scheduler._check()
+    assert all(job["enabled"] and job["next_run_at"] for job in scheduler.list_jobs())

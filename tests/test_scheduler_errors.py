@@ -13,6 +13,8 @@ from datetime import datetime, timedelta, timezone, tzinfo
 import pytest
 from support import nothing, wait_until
 
+from pysched import current_run
+
 UTC = timezone.utc
 
 
@@ -344,9 +346,9 @@ def test_jobs_that_fail_and_leave_are_forgotten(scheduler, clock, logged):
         scheduler.after(1, raising(ValueError()), **options)
     clock.advance(10)
     assert len(scheduler) == 0
-    assert not scheduler._errors
-    assert not scheduler._options
-    assert not scheduler._ids
+    assert not scheduler._book.errors
+    assert not scheduler._book.options
+    assert not scheduler._book.ids
 
 
 def test_a_cycle_of_an_owner_and_its_scheduler_is_collected(scheduler_type, clock):
@@ -431,3 +433,30 @@ def test_datetimes_of_errors_are_of_the_run(make_scheduler, clock):
     scheduler.every("10s", raising(ValueError()), timeout=1)
     clock.advance(10)
     assert runs == [datetime(2000, 1, 1, 0, 0, 10, tzinfo=UTC)] * 2
+
+
+@pytest.mark.parametrize("end", ["remove", "replace"])
+@pytest.mark.parametrize("options", [{}, {"max_retries": 1, "retry_backoff": 0}], ids=["plain", "managed"])
+def test_a_job_that_is_removed_in_its_run_keeps_its_id_to_the_end_of_it(scheduler, clock, logged, end, options):
+    seen = []
+
+    def job():
+        if end == "remove":
+            scheduler.remove_job("mine")
+        else:
+            scheduler.every("1h", nothing, id="mine", replace=True)
+        seen.append(current_run().job_id)
+        raise ValueError("late")
+
+    scheduler.every(1, job, id="mine", **options)
+    clock.advance(1)
+    assert seen == ["mine"]
+    assert [line.splitlines()[0] for _, line, *_ in logged] == [f"{scheduler.name}: job mine raised an exception"]
+    scheduler._check()
+
+
+def test_nothing_is_kept_of_jobs_that_were_removed_in_their_runs(scheduler, clock):
+    for n in range(50):
+        scheduler.after(n, lambda: scheduler.remove_job(current_run().job_id), id=f"job {n}")
+    clock.advance(50)
+    assert len(scheduler._book.departed) <= 1

@@ -142,6 +142,18 @@ def test_shutdown_of_a_job_that_hangs(make_scheduler, held, arguments, options):
     assert scheduler.get_job(job_id).run_count == 1
 
 
+@pytest.mark.parametrize("options", [{}, {"timeout": 60}, {"id": "mine"}], ids=["plain", "managed", "named"])
+def test_shutdown_lists_a_removed_job_whose_call_goes_on(make_scheduler, held, options):
+    scheduler = make_scheduler()
+    job_id = scheduler.every("1h", held, immediate=True, **options)
+    scheduler.start_background()
+    assert held.started.wait(WAIT)
+    scheduler.remove_job(job_id)
+    assert [info.id for info in scheduler.shutdown(timeout=0.01)] == [job_id]
+    held.release.set()
+    assert scheduler.shutdown() == []
+
+
 @pytest.mark.parametrize("timeout", [-1, float("nan"), "soon", "5", object()], ids=str)
 def test_a_bad_timeout_shuts_nothing_down(scheduler, timeout):
     with pytest.raises((TypeError, ValueError), match="timeout"):

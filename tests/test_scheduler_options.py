@@ -349,5 +349,5 @@ def test_a_jobs_own_handler_is_called_for_the_run_that_removed_it(scheduler, clo
     scheduler.every("1s", job, id="k", on_error=lambda error, run: told.append((type(error), run.job_id)))
     clock.advance(5)
     assert told == [(LookupError, "k")]
-    assert not scheduler._errors
-    assert not scheduler._options
+    assert not scheduler._book.errors
+    assert not scheduler._book.options

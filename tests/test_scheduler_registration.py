@@ -514,7 +514,7 @@ def test_an_id_is_free_when_its_job_is_removed(scheduler, clock):
     scheduler.after(1, nothing, id="k")
     clock.advance(1)
     scheduler.after(1, nothing, id="k")
-    assert scheduler._ids.keys() == {"k"}
+    assert scheduler._book.ids.keys() == {"k"}
 
 
 def test_a_one_shot_has_its_id_until_its_run_has_ended(scheduler, clock):
@@ -586,8 +586,8 @@ def test_a_default_id_is_never_one_that_a_user_has_taken(make_scheduler, clock, 
     for job_id in ids:
         scheduler.remove_job(job_id)
     assert len(scheduler) == 0
-    assert not scheduler._ids
-    assert not scheduler._options
+    assert not scheduler._book.ids
+    assert not scheduler._book.options
 
 
 def test_a_users_id_may_look_like_a_default_one_that_is_free(scheduler):
@@ -610,7 +610,7 @@ def test_the_id_of_a_live_job_is_taken_also_if_it_is_a_default_one(scheduler):
 def test_unknown_ids(make_scheduler, job_id):
     scheduler = make_scheduler(clock=ManualClock())
     scheduler.every("1s", nothing)
-    prefix = scheduler._prefix
+    prefix = scheduler._book.prefix
     for unknown in (job_id, f"{prefix}0", f"{prefix}ffffffffffffffffffff", f"{prefix}+1", f"{prefix} 1", f"{prefix}-1"):
         for method in ("get_job", "remove_job", "pause_job", "resume_job", "run_job"):
             with pytest.raises(KeyError):

@@ -199,7 +199,7 @@ def test_remove_drops_retries_that_wait(quiet, clock):
     assert not quiet._runner.all_open()
     clock.advance("1h")
     assert (one.times, two.times) == ([10], [10])
-    assert not quiet._errors
+    assert not quiet._book.errors
 
 
 def test_remove_during_an_attempt_drops_the_retries_that_would_come(quiet, clock):
@@ -213,7 +213,7 @@ def test_remove_during_an_attempt_drops_the_retries_that_would_come(quiet, clock
     quiet.every("10s", job, max_retries=5, id="k")
     clock.advance("1h")
     assert attempts == [1]
-    assert not quiet._errors
+    assert not quiet._book.errors
     assert not quiet._runner.all_open()
 
 

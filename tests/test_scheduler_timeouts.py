@@ -135,8 +135,8 @@ def test_a_removed_job_times_out_without_a_trace(scheduler, clock):
     scheduler.every("100s", job, timeout=5, id="k")
     clock.advance(200)
     assert seen == [(True, 105)]
-    assert not scheduler._errors
-    assert not scheduler._options
+    assert not scheduler._book.errors
+    assert not scheduler._book.options
     assert not scheduler._runner.all_open()
     assert scheduler.stats().abandoned == 0
 

@@ -250,3 +250,21 @@ def test_views_while_everything_moves(make_scheduler):
 
     in_threads(look, look, change)
     assert wait_until(lambda: all(info["started_count"] > 3 for info in scheduler.list_jobs()))
+
+
+class Secretive:
+    """Every attribute of it that is not there raises an error of its own."""
+
+    def __call__(self):
+        pass
+
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+
+def test_a_callback_whose_attributes_raise_is_named_by_its_class(scheduler, clock):
+    job_id = scheduler.every(1, Secretive())
+    assert scheduler.get_job(job_id).name == "Secretive"
+    assert [job["name"] for job in scheduler.list_jobs()] == ["Secretive"]
+    clock.advance(1)
+    assert scheduler.get_job(job_id).run_count == 1

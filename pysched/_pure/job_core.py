@@ -9,11 +9,12 @@ import time
 from _thread import get_ident
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 from pysched._pure.core import Core
 from pysched._pure.job_table import JobTable
-from pysched._pure.jobs import JobCall, Outcome
+from pysched._pure.jobs import JobCall
+from pysched._pure.ticket import Ticket
 from pysched.awaitables import is_awaitable, refuse
 from pysched.clock import NEVER, DrivingClock
 from pysched.reports import log_error
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pysched._pure.timers import Run
     from pysched.clock import Clock
 
-__all__ = ["JobCore", "Ticket"]
+__all__ = ["JobCore"]
 
 SEED = 0x9E3779B97F4A7C15
 
@@ -200,6 +201,10 @@ class JobCore(Core):
                 return (run.job.reference, run.number, run.scheduled) if isinstance(run, JobCall) else None
         return None
 
+    def is_calling(self, reference: int) -> bool:
+        runs = list(self.table.runs.values())
+        return any(isinstance(run, JobCall) and run.job.reference == reference and run.thread for run in runs)
+
 
 def refused(awaitable: object) -> BaseException:
     """The error that says so, or what came instead."""
@@ -207,50 +212,3 @@ def refused(awaitable: object) -> BaseException:
         return refuse(awaitable)
     except BaseException as failure:
         return failure
-
-
-@final
-class Ticket:
-    """A run of a managed job, whose manager says when it has ended and how.
-
-    `scheduled_wall_ns`: the slot on the wall clock. `number`: how many runs of the job have started, this included.
-    """
-
-    __slots__ = ("_claimed", "_core", "_finished", "_job", "number", "scheduled_wall_ns")
-
-    def __init__(self, core: JobCore, run: JobCall) -> None:
-        self._core = core
-        self._job = run.job
-        self.scheduled_wall_ns = run.scheduled
-        self.number = run.number
-        self._claimed = False
-        self._finished = False
-
-    @property
-    def reference(self) -> int:
-        """That of the job."""
-        return self._job.reference
-
-    def claim(self) -> bool:
-        """True for the one who asks first: the one who may end the run."""
-        with self._core.lock:
-            first = not self._claimed
-            self._claimed = True
-        return first
-
-    def finish(self, failed: bool, timed_out: bool = False) -> None:
-        """Ends the run: its instance is free."""
-        self._end(Outcome.TIMED_OUT if timed_out else Outcome.FAILED if failed else Outcome.SUCCEEDED)
-
-    def give_back(self) -> None:
-        """Frees the instance of a run that has no outcome: it went with the parent of a fork."""
-        self._end(Outcome.NONE)
-
-    def _end(self, outcome: Outcome) -> None:
-        core = self._core
-        now = core.now()
-        with core.lock:
-            first = not self._finished
-            self._claimed = self._finished = True
-        if first:
-            core.change(self._job, core.table.steps.ended, now, outcome)

@@ -15,10 +15,10 @@ from pysched._pure.arguments import check_clock, check_executor, checked_name
 from pysched._pure.dispatcher import Dispatcher
 from pysched._pure.handle import new_handle
 from pysched._pure.invariants import check_table
-from pysched._pure.job_core import JobCore, Ticket
+from pysched._pure.job_core import JobCore
 from pysched._pure.job_invariants import check_jobs
-from pysched._pure.jobs import Alarm, Job, JobState, Phase
-from pysched._pure.schedules import CalendarSchedule
+from pysched._pure.jobs import Alarm, Job, JobState
+from pysched._pure.snapshot import snapshot_of
 from pysched._pure.timers import Timer
 from pysched.callbacks import is_simple
 from pysched.clock import NEVER, SystemClock
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pysched._pure.handle import TimerHandle
-    from pysched._pure.job_steps import Steps
+    from pysched._pure.schedule import CalendarSchedule
+    from pysched._pure.snapshot import Snapshot
     from pysched.clock import Clock
     from pysched.stats import EngineStats
 
-__all__ = ["CalendarSchedule", "JobEngine", "Ticket"]
+__all__ = ["JobEngine"]
 
 
 class JobEngine(Dispatcher):
@@ -163,17 +164,17 @@ class JobEngine(Dispatcher):
         """Ends `pause_all`: single slots that have passed come at once; O(n)."""
         self._core.resume_all()
 
-    def snapshot(self, reference: int) -> tuple[Any, ...] | None:
-        """What there is to know of a job, a tuple (see `view`); None if there is no such job.  O(1)."""
+    def snapshot(self, reference: int) -> Snapshot | None:
+        """The job at this instant; None if there is no such job.  O(1)."""
         self._core.read_wall()
         job = self._core.table.find(reference)
-        return None if job is None else view(job, self._core.table.steps, self._core.now())
+        return None if job is None else snapshot_of(job, self._core.table.steps, self._core.now())
 
-    def snapshots(self) -> list[tuple[Any, ...]]:
+    def snapshots(self) -> list[Snapshot]:
         """`snapshot` of all jobs, in the order of registration.  O(n)."""
         self._core.read_wall()
         steps, now = self._core.table.steps, self._core.now()
-        views = [view(job, steps, now) for job in list(self._core.table.jobs.values())]
+        views = [snapshot_of(job, steps, now) for job in list(self._core.table.jobs.values())]
         return [found for found in views if found is not None]
 
     def __len__(self) -> int:
@@ -186,6 +187,10 @@ class JobEngine(Dispatcher):
     def current(self) -> tuple[int, int, int] | None:
         """`(reference, number, scheduled)` of the run of a job that this thread is inside of, or None."""
         return self._core.current()
+
+    def is_calling(self, reference: int) -> bool:
+        """Whether a thread is inside of the callback of that job, removed or not; O(threads)."""
+        return self._core.is_calling(reference)
 
     # -- clocks -----------------------------------------------------------------------------------------
 
@@ -252,41 +257,3 @@ class JobEngine(Dispatcher):
         super()._after_fork_in_child()
         self._core.table.dropped = dropped  # in the parent they run
         self._core.settle()
-
-
-def view(job: Job, steps: Steps, now: int) -> tuple[Any, ...] | None:
-    """A job at one instant, times in ns on the wall clock, None for never; None if it has left:
-
-    `(reference, order, callback, next, enabled, period, schedule, failing, started, succeeded, failed, timed_out,
-    coalesced, paused, last_start, last_end, running, instances, slot, until, ticks_left, single)`
-    """
-    state, callback = job.state, job.callback
-    if not state.is_here or callback is None:
-        return None
-    wall_offset = steps.wall_offset
-    offset = 0 if state.wall else wall_offset
-    pending = state.phase is Phase.PENDING
-    return (
-        job.reference,
-        job.reference,  # which are given in this order
-        callback,
-        state.due_ns + wall_offset if pending and state.due_ns != NEVER else None,
-        not state.disabled,
-        state.period,
-        state.schedule,
-        state.failing,
-        state.started,
-        state.succeeded,
-        state.failed,
-        state.timed_out,
-        state.coalesced,
-        state.paused + steps.passed_by(state, now),
-        state.last_start if state.started else None,
-        state.last_end if state.succeeded + state.failed else None,
-        len(state.waiting) + state.active,
-        job.instances,
-        state.slot + offset if pending and state.slot != NEVER else None,
-        state.until + offset if state.until != NEVER else NEVER,
-        state.ticks_left or 0,
-        state.single,
-    )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pysched._pure.jobs import Job, JobCall
-    from pysched._pure.schedules import CalendarSchedule
+    from pysched._pure.schedule import CalendarSchedule
 
 __all__ = ["Steps", "buried", "removed"]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pysched._pure.job_steps import Steps, buried, removed
 from pysched._pure.jobs import Alarm, Job, JobCall, Outcome, Phase, Step
-from pysched._pure.schedules import NOBODYS
+from pysched._pure.schedule import NOBODYS
 from pysched._pure.table import TimerTable
 from pysched._pure.timers import Run
 from pysched.clock import NEVER

@@ -16,8 +16,8 @@ from pysched.clock import NEVER
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pysched._pure.job_core import Ticket
-    from pysched._pure.schedules import CalendarSchedule
+    from pysched._pure.schedule import CalendarSchedule
+    from pysched._pure.ticket import Ticket
 
 __all__ = ["UNBORN", "Alarm", "Job", "JobCall", "JobState", "Outcome", "Phase", "Step", "Waiting"]
 

@@ -1,0 +1,84 @@
+"""See ticket.pxd."""
+
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+
+from .core cimport Core, Run
+from .dispatcher cimport Dispatcher, now_of
+from .heap cimport SLOT_BITS
+from .jobs cimport FAILED, SUCCEEDED, TIMED_OUT, Outcome, job_end_run, job_give_back
+from .platform cimport lock, unlock
+from .timers cimport core_prune, core_wants_wake
+
+
+cdef Ticket new_ticket(Dispatcher engine, const Run *run):
+    cdef Ticket ticket = Ticket.__new__(Ticket)
+    ticket.engine = engine
+    ticket.slot = run.slot
+    ticket.generation = run.generation
+    ticket.forks = engine.c.forks
+    ticket.scheduled_wall_ns = run.scheduled
+    ticket.number = run.number
+    return ticket
+
+
+@cython.final
+cdef class Ticket:
+    """A run of a managed job, whose manager says when it has ended and how.
+
+    `scheduled_wall_ns`: the slot on the wall clock. `number`: how many runs of the job have started, this included.
+    """
+
+    def __init__(self):
+        raise TypeError("tickets are made by an engine")
+
+    @property
+    def reference(self):
+        """That of the job."""
+        return <uint64_t>self.generation << SLOT_BITS | self.slot
+
+    def claim(self):
+        """True for the one who asks first: the one who may end the run."""
+        cdef bint first
+        lock(&self.engine.c.mutex)
+        first = not self.claimed
+        self.claimed = True
+        unlock(&self.engine.c.mutex)
+        return first
+
+    def finish(self, bint failed, bint timed_out=False):
+        """Ends the run: its instance is free."""
+        self.end(TIMED_OUT if timed_out else FAILED if failed else SUCCEEDED)
+
+    def give_back(self):
+        """Frees the instance of a run that has no outcome: it went with the parent of a fork."""
+        cdef Core *core = self.engine.c
+        cdef int64_t now = now_of(self.engine)
+        cdef bint wake
+        lock(&core.mutex)
+        if not self.finished:
+            self.claimed = self.finished = True
+            job_give_back(core, self.slot, self.generation, now)
+        wake = wants_wake(core)
+        unlock(&core.mutex)
+        self.engine.look_again(wake)
+
+    cdef int end(self, Outcome outcome) except -1:
+        cdef Core *core = self.engine.c
+        cdef int64_t now = now_of(self.engine)
+        cdef bint wake
+        lock(&core.mutex)
+        if not self.finished:
+            self.claimed = self.finished = True
+            core.errors += outcome != SUCCEEDED
+            job_end_run(core, self.slot, self.generation, now, outcome)
+        wake = wants_wake(core)
+        unlock(&core.mutex)
+        self.engine.look_again(wake)
+        return 0
+
+
+cdef bint wants_wake(Core *core) noexcept nogil:
+    """Whether the loop sleeps past a run that was owed to a job and has become due."""
+    core_prune(core)
+    return core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when)

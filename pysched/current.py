@@ -1,0 +1,39 @@
+"""`current_run()`: which run the caller is inside of."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+if TYPE_CHECKING:
+    from pysched.runner import JobRun
+
+__all__ = ["current_run", "introduce", "managed_run"]
+
+managed_run: ContextVar[JobRun | None] = ContextVar("pysched.current_run", default=None)
+"""The run of a managed job that this context is inside of; its `Runner` sets it."""
+
+# Those whose engines can be asked: what a job without options runs needs no record of its own. By identity, as no
+# `__hash__` of a subclass is to be called; looked through by `valuerefs`, which other threads do not disturb.
+_schedulers: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+
+def introduce(scheduler: Any) -> None:
+    """Let `current_run` ask `scheduler`, as long as it lives."""
+    _schedulers[id(scheduler)] = scheduler
+
+
+def current_run() -> JobRun | None:
+    """The `JobRun` of the callback that calls this; None outside of one.
+
+    The same object as long as the attempt lasts.
+    """
+    run = managed_run.get()
+    if run is None:
+        for known in _schedulers.valuerefs():
+            scheduler = known()
+            run = None if scheduler is None else scheduler._current_run()
+            if run is not None:
+                break
+    return run
