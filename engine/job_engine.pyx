@@ -147,7 +147,7 @@ cdef class JobEngine(Dispatcher):
             entry.when = slot
             if flags & WALL and slot != NEVER:
                 entry.when -= core.wall_offset
-            if more != NULL and more.jitter:
+            if more != NULL and more.jitter and not flags & SINGLE:
                 entry.when = saturating_add(entry.when, job_draw(core, more.jitter))
         index = core_place(core, entry, 0)
         record = slot_at(core, index)

@@ -54,18 +54,18 @@ cdef inline int64_t offset_of(const Core *core, const Job *job) noexcept nogil:
     return core.wall_offset if job.flags & WALL else 0
 
 
-cdef int64_t due_of(Core *core, const Job *job) noexcept nogil:
-    """When the job's slot is due, on the monotonic clock; its jitter is drawn anew at each call."""
-    if job.slot == NEVER:
-        return NEVER
-    if job.jitter:
-        return saturating_add(job.slot - offset_of(core, job), job_draw(core, job.jitter))
-    return job.slot - offset_of(core, job)
-
-
 cdef inline bint is_single(const Job *job) noexcept nogil:
     """Whether it has one slot only."""
     return job.flags & SINGLE
+
+
+cdef int64_t due_of(Core *core, const Job *job) noexcept nogil:
+    """When the job's slot is due, on the monotonic clock; its jitter, which a single slot has not, is drawn anew."""
+    if job.slot == NEVER:
+        return NEVER
+    if job.jitter and not is_single(job):
+        return saturating_add(job.slot - offset_of(core, job), job_draw(core, job.jitter))
+    return job.slot - offset_of(core, job)
 
 
 cdef int64_t pass_by(Job *job, int64_t now, int64_t *latest) noexcept nogil:

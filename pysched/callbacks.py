@@ -48,15 +48,9 @@ def check_callback(callback: object) -> None:
     inner: object = callback
     while isinstance(inner, partial):
         inner = inner.func
-    if _is_async(inner) or _is_async(inspect.getattr_static(type(inner), "__call__", None)):
-        raise TypeError(f"callback must be a plain function, {name_of(callback)} is async: nothing would await it")
-
-
-def _is_async(function: object) -> bool:
-    try:
-        return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
-    except Exception:  # of an attribute of an odd object: whether it can be called is all that counts
-        return False
+    for each in (inner, inspect.getattr_static(type(inner), "__call__", None)):
+        if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
+            raise TypeError(f"callback must be a plain function, {name_of(callback)} is async: nothing would await it")
 
 
 def wanted_of(callback: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Wanted:
@@ -66,7 +60,7 @@ def wanted_of(callback: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappi
     """
     try:
         signature = inspect.signature(callback)
-    except Exception:  # a builtin that tells nothing of itself, or an odd object whose attributes raise
+    except (TypeError, ValueError):  # a builtin that tells nothing of itself
         return PLAIN
     try:
         bound = signature.bind_partial(*args, **kwargs).arguments

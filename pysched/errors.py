@@ -8,4 +8,4 @@ class TimerLimitError(RuntimeError):
 
 
 class JobCancelled(Exception):
-    """Raised by `CancelToken.raise_if_cancelled`: the run ends as failed, and is not retried."""
+    """Raised by `CancelToken.raise_if_cancelled`: the run ends as failed, neither retried nor reported."""

@@ -5,53 +5,24 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
 
 from pysched.schedule import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import tzinfo
-    from typing import TypeAlias
-
-    from typing_extensions import TypedDict
 
     from pysched.runner import JobRun
-
-    Duration: TypeAlias = str | float | timedelta
-
-    class OnceOptions(TypedDict, total=False):
-        """What `after` and `at` take by keyword, and all others too."""
-
-        id: str | None  # default: a short one, never used twice
-        name: str | None  # default: the callback's
-        args: Sequence[Any]
-        kwargs: Mapping[str, Any] | None
-        tags: Iterable[str]
-        replace: bool  # remove the job that has the id
-        on_error: Callable[[BaseException, JobRun], object] | None
-
-    class RepeatedOptions(OnceOptions, total=False):
-        """What `every` takes by keyword, and `cron` too."""
-
-        start_at: datetime | None  # where the grid begins; a past one keeps its phase
-        until: datetime | None  # slots from here on do not exist
-        max_runs: int | None
-        jitter: Duration | None  # each run is late by a random time below it
-        immediate: bool  # one run at the start
-
-    class ScheduledOptions(RepeatedOptions, total=False):
-        """What `cron` takes by keyword."""
-
-        timezone: str | tzinfo | None  # default: the scheduler's
-        seconds: bool  # six fields, seconds first
-        hashed: bool  # H is a value hashed on the id, or without one on the callback's qualified name
-
 
 __all__ = [
     "ONCE",
     "REPEATED",
     "SCHEDULED",
+    "Duration",
+    "OnceOptions",
+    "RepeatedOptions",
+    "ScheduledOptions",
     "check_count",
     "check_cron_options",
     "check_handler",
@@ -60,6 +31,40 @@ __all__ = [
     "shows",
     "wall_ns_of",
 ]
+
+Duration: TypeAlias = str | float | timedelta
+"""A text like "1h30m", seconds, or a timedelta."""
+
+
+class OnceOptions(TypedDict, total=False):
+    """What `after` and `at` take by keyword, and all others too."""
+
+    id: str | None  # default: a short one, never used twice
+    name: str | None  # default: the callback's
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any] | None
+    tags: Iterable[str]
+    replace: bool  # remove the job that has the id
+    on_error: Callable[[BaseException, JobRun], object] | None
+
+
+class RepeatedOptions(OnceOptions, total=False):
+    """What `every` takes by keyword, and `cron` too."""
+
+    start_at: datetime | None  # where the grid begins; a past one keeps its phase
+    until: datetime | None  # slots from here on do not exist
+    max_runs: int | None
+    jitter: Duration | None  # each run is late by a random time below it
+    immediate: bool  # one run at the start
+
+
+class ScheduledOptions(RepeatedOptions, total=False):
+    """What `cron` takes by keyword."""
+
+    timezone: str | tzinfo | None  # default: the scheduler's
+    seconds: bool  # six fields, seconds first
+    hashed: bool  # H is a value hashed on the id, or without one on the callback's qualified name
+
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -55,7 +55,7 @@ class Registry(ABC):
         self._zone = zone
         self._engine = self._backend.JobEngine(self, executor, clock, name, f"{next(_SERIALS):x}-")
         self._book = JobBook(self._engine.prefix, self._lives, self._engine.is_calling)
-        self._runner = Runner(self._engine, clock, self._report, self._book.set_error, self._try_info)
+        self._runner = Runner(self._engine, clock, self)
         self._view = JobView(self._book, zone)
         self._schedules = Schedules(self._backend)
         self._closed = False
@@ -427,6 +427,13 @@ class Registry(ABC):
     @abstractmethod
     def _report(self, error: BaseException, run: JobRun | None, options: JobOptions) -> None:
         """Tell of an attempt that failed."""
+
+    @abstractmethod
+    def _report_timeout(self, job_id: str, job_name: str, timeout: float) -> None:
+        """Tell of a run that has timed out."""
+
+    def _set_error(self, reference: int, text: str) -> None:
+        self._book.set_error(reference, text)
 
     @abstractmethod
     def _try_info(self, reference: int) -> JobInfo | None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
 
-__all__ = ["call_handler", "log_error", "logger"]
+__all__ = ["call_handler", "log_error", "log_warning", "logger"]
 
 
 def logger() -> logging.Logger:
@@ -27,6 +27,14 @@ def log_error(message: str, error: BaseException) -> None:
     """Log `error` with its traceback, at ERROR. What a logging handler raises goes to `sys.unraisablehook`."""
     try:
         logger().error("%s", message, exc_info=(type(error), error, error.__traceback__))
+    except BaseException as failure:
+        _last_resort(message, failure)
+
+
+def log_warning(message: str) -> None:
+    """Log at WARNING, as `log_error` does."""
+    try:
+        logger().warning("%s", message)
     except BaseException as failure:
         _last_resort(message, failure)
 

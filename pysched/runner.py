@@ -13,6 +13,7 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pysched.awaitables import is_awaitable, refuse
+from pysched.callbacks import name_of
 from pysched.clock import DrivingClock
 from pysched.current import managed_run
 from pysched.errors import JobCancelled
@@ -35,15 +36,24 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 class JobRun:
     """The run that a callback is part of: what a parameter `ctx` gets, and `current_run()` gives.
 
-    `job_id`, `run_id` (unique in the job), `scheduled_time` (the slot: aware, in the job's zone), `attempt` (from 1),
-    `cancel` (its `CancelToken`).
+    `job_id`, `job_name`, `run_id` (the job's id and a number), `scheduled_time` (the slot: aware, in the job's zone),
+    `attempt` (from 1), `cancel` (its `CancelToken`).
     """
 
-    __slots__ = ("attempt", "cancel", "job_id", "run_id", "scheduled_time")
+    __slots__ = ("attempt", "cancel", "job_id", "job_name", "run_id", "scheduled_time")
 
-    def __init__(self, job_id: str, run_id: str, scheduled_time: datetime, attempt: int, cancel: CancelToken) -> None:
+    def __init__(
+        self,
+        job_id: str,
+        job_name: str,
+        number: int,
+        scheduled_time: datetime,
+        attempt: int,
+        cancel: CancelToken,
+    ) -> None:
         self.job_id = job_id
-        self.run_id = run_id
+        self.job_name = job_name
+        self.run_id = f"{job_id}#{number}"
         self.scheduled_time = scheduled_time
         self.attempt = attempt
         self.cancel = cancel
@@ -83,22 +93,29 @@ class Timers(Protocol):
     def call_alarm(self, delay: int, callback: Callable[[], object]) -> Timer: ...
 
 
+class Owner(Protocol):
+    """Whom runs tell what becomes of them. The first two raise nothing."""
+
+    def _report(self, error: BaseException, run: JobRun | None, options: JobOptions) -> None:
+        """An attempt has failed."""
+
+    def _report_timeout(self, job_id: str, job_name: str, timeout: float) -> None:
+        """A run has timed out."""
+
+    def _set_error(self, reference: int, text: str) -> None:
+        """What becomes the job's last_error."""
+
+    def _try_info(self, reference: int) -> JobInfo | None:
+        """The job, if it is still there."""
+
+
 class Runner:
     """The runs in progress of one scheduler, and how their failures are told."""
 
-    def __init__(
-        self,
-        timers: Timers,
-        clock: Clock | None,
-        report: Callable[[BaseException, JobRun | None, JobOptions], None],
-        failed: Callable[[int, str], None],
-        look: Callable[[int], JobInfo | None],
-    ) -> None:
+    def __init__(self, timers: Timers, clock: Clock | None, owner: Owner) -> None:
         self.timers = timers
         self.clock = clock
-        self.report = report
-        self.failed = failed  # failed(reference, text): what becomes the job's last_error
-        self.look = look  # look(reference): the job, if it is still there
+        self.owner = owner
         self.closing = False
         self.open: dict[int, dict[ManagedRun, None]] = {}  # ticks that have not ended, by their job's reference
         # What `current_run` gave last in jobs that are not managed, by thread: reference, number of the run, the run.
@@ -158,7 +175,7 @@ class Runner:
 class ManagedJob:
     """Stands in for a callback in the engine."""
 
-    __slots__ = ("args", "callback", "identify", "kwargs", "options", "runner", "wanted", "zone")
+    __slots__ = ("args", "callback", "identify", "kwargs", "name", "options", "runner", "wanted", "zone")
 
     def __init__(
         self,
@@ -179,6 +196,7 @@ class ManagedJob:
         self.options = options
         self.zone = zone
         self.identify = identify  # the job's id by its reference
+        self.name = name_of(callback) if options.name is None else options.name
 
     def __call__(self, ticket: Ticket) -> None:
         ManagedRun(self, ticket).attempt()
@@ -253,7 +271,7 @@ class ManagedRun:
             if job.options.timeout is not None:
                 self.alarm = runner.timers.call_alarm(round(job.options.timeout * NS), self.expire)
         scheduled = at(ticket.scheduled_wall_ns, job.zone)
-        return JobRun(self.job_id, f"{self.job_id}#{ticket.number}", scheduled, self.attempts, self.token)
+        return JobRun(self.job_id, job.name, ticket.number, scheduled, self.attempts, self.token)
 
     def call(self, run: JobRun) -> object:
         job = self.job
@@ -269,7 +287,7 @@ class ManagedRun:
         job, runner = self.job, self.job.runner
         cancelled = isinstance(error, JobCancelled)
         if not cancelled:
-            runner.report(error, run, job.options)
+            runner.owner._report(error, run, job.options)
         if self.attempts > job.options.max_retries or cancelled or self.is_final():
             self.end(error)
             return False
@@ -278,7 +296,7 @@ class ManagedRun:
             self.calling = False
             self.retry = runner.timers.call_later(wait, self.attempt)
         except BaseException as failure:  # no memory for it
-            runner.report(failure, run, job.options)
+            runner.owner._report(failure, run, job.options)
             self.end(error)
             return False
         if self.is_final():  # since a moment ago
@@ -297,7 +315,7 @@ class ManagedRun:
             if self.alarm is not None:
                 self.alarm.cancel()
             if error is not None:
-                runner.failed(self.ticket.reference, text_of(error))
+                runner.owner._set_error(self.ticket.reference, text_of(error))
             runner.closed(self)
             self.ticket.finish(error is not None)
 
@@ -310,11 +328,12 @@ class ManagedRun:
         self.token._fire()
         if self.retry is not None:
             self.retry.cancel()
-        text = f"TimeoutError: timed out after {self.job.options.timeout:g} s"
+        timeout = self.job.options.timeout or 0.0
+        text = f"TimeoutError: timed out after {timeout:g} s"
         if self.calling:
             # Taken now, as a one-shot leaves with this.
             try:
-                info = runner.look(self.ticket.reference)
+                info = runner.owner._try_info(self.ticket.reference)
             except BaseException:  # of a zone of the user's, say: the run ends all the same
                 info = None
             if info is not None:
@@ -326,9 +345,10 @@ class ManagedRun:
                     last_error=text,
                 )
             runner.abandoned[self] = info
-        runner.failed(self.ticket.reference, text)
+        runner.owner._set_error(self.ticket.reference, text)
         runner.closed(self)
         self.ticket.finish(True, True)
+        runner.owner._report_timeout(self.job_id, self.job.name, timeout)
         if not self.calling:  # it ended while this was going on
             runner.abandoned.pop(self, None)
 

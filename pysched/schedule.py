@@ -91,6 +91,8 @@ def _fault(text: str) -> str:
     """What is wrong with `text`, which is no duration: of its first part that cannot be read."""
     if not text:
         return "it is empty"
+    if any(character.isspace() for character in text):
+        return "there are no blanks inside a duration"
     units = list(_UNITS_NS)
     last = -1
     at = 0
@@ -99,6 +101,8 @@ def _fault(text: str) -> str:
         if match is None:
             return f"{_shortened(text[at:])} does not begin with a whole number"
         number, unit = match.groups()
+        if not unit and text[match.end() : match.end() + 1] in {".", ","}:
+            return f"{_shortened(text[at:])} does not begin with a whole number and a unit"
         if not unit:
             return f"{_shortened(text[at:])} has no unit (d, h, m, s or ms)"
         if unit not in units:

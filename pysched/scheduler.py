@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from datetime import timezone as fixed_zone
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pysched import lifecycle
 from pysched.clock import NEVER
 from pysched.commands import ScheduledCommand
 from pysched.current import introduce
 from pysched.engine import CommandScheduler
+from pysched.errors import JobCancelled
 from pysched.job import JobInfo, JobOptions
 from pysched.options import check_count, check_handler, wall_ns_of
 from pysched.registry import Registry
-from pysched.reports import call_handler, log_error, logger
+from pysched.reports import call_handler, log_error, log_warning, logger
 from pysched.runner import JobRun, ManagedJob, at, text_of
 from pysched.schedule import parse_duration
 from pysched.token import CancelToken
@@ -28,13 +29,14 @@ from pysched.zones import parse_zone
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Executor
-    from datetime import datetime, timedelta, tzinfo
+    from datetime import datetime, tzinfo
     from types import TracebackType
 
     from typing_extensions import Self
 
     from pysched.clock import Clock
     from pysched.engine import Snapshot
+    from pysched.options import Duration
     from pysched.stats import EngineStats
 
 __all__ = ["CommandScheduler", "ScheduledCommand", "Scheduler"]
@@ -95,19 +97,25 @@ class Scheduler(Registry):
 
     def _job_failed(self, reference: int, error: BaseException) -> None:
         self._book.set_error(reference, text_of(error))
-        options = self._book.options_of(reference)
+        if isinstance(error, JobCancelled):
+            return
         try:
             run = self._current_run()
         except BaseException:  # of a zone of the user's, say
             run = self._current_run(fixed_zone.utc)
-        self._report(error, run, options)
+        self._report(error, run, self._book.options_of(reference))
 
     def _report(self, error: BaseException, run: JobRun | None, options: JobOptions) -> None:
         handler = options.on_error or self._on_error
         if handler is not None:
             call_handler(handler, error, run)
+        elif run is not None:
+            log_error(f"{self.name}: job {run.job_id} ({run.job_name}) raised an exception", error)
         else:
-            log_error(f"{self.name}: job {run.job_id if run else '?'} raised an exception", error)
+            log_error(f"{self.name}: a job raised an exception", error)
+
+    def _report_timeout(self, job_id: str, job_name: str, timeout: float) -> None:
+        log_warning(f"{self.name}: job {job_id} ({job_name}) timed out after {timeout:g} s")
 
     def _current_run(self, zone: tzinfo | None = None) -> JobRun | None:
         """The run of an unmanaged job that this thread is inside of."""
@@ -118,12 +126,15 @@ class Scheduler(Registry):
         known = self._runner.plain.get(get_ident())
         if known is not None and known[:2] == (reference, number):
             return known[2]
-        job_id = self._book.id_of(reference)
-        if zone is None:
-            snapshot = self._engine.snapshot(reference)
-            zone = self._zone if snapshot is None else self._view.zone_of(snapshot)
+        snapshot, departed = self._engine.snapshot(reference), self._book.departed.get(reference)
+        if snapshot is not None:
+            name, own_zone = self._view.name_of(snapshot), self._view.zone_of(snapshot)
+        elif departed is not None:
+            name, own_zone = departed.name, departed.timezone
+        else:
+            name, own_zone = "", self._zone
         token = CancelToken(self._runner.clock)
-        run = JobRun(job_id, f"{job_id}#{number}", at(scheduled_ns, zone), 1, token)
+        run = JobRun(self._book.id_of(reference), name, number, at(scheduled_ns, zone or own_zone), 1, token)
         self._runner.plain[get_ident()] = reference, number, run
         if self._runner.closing:
             token._fire()
@@ -172,17 +183,18 @@ class Scheduler(Registry):
         self,
         id: str,
         *,
-        every: str | float | timedelta | None = None,
+        every: Duration | None = None,
         cron: str | None = None,
-        after: str | float | timedelta | None = None,
+        after: Duration | None = None,
         at: datetime | None = None,
         timezone: str | tzinfo | None = None,
         start_at: datetime | None = None,
     ) -> None:
         """Give the job a new grid from now on, by exactly one of `every`, `cron`, `after` and `at`.
 
-        Id, options, counters and pause stay; a queued run is dropped, one in progress goes on. KeyError for an unknown
-        id; ValueError if the new grid does not go with the job's `until` or `jitter`.
+        Id, options (of a cron job `timezone`, `seconds` and `hashed` too), counters and pause stay; a queued run is
+        dropped, one in progress goes on. A job that is to come once has no jitter. KeyError for an unknown id;
+        ValueError if the new grid does not go with the job's `until` or `jitter`.
         """
         reference = self._book.reference_of(id)
         if sum(each is not None for each in (every, cron, after, at)) != 1:
@@ -191,19 +203,18 @@ class Scheduler(Registry):
             raise ValueError("timezone goes with cron only")
         if start_at is not None and every is None and cron is None:
             raise ValueError("start_at goes with every and cron only")
-        zone = self._zone if timezone is None else parse_zone(timezone)
+        snapshot = self._engine.snapshot(reference)
+        if snapshot is None:
+            raise KeyError(id)
         trigger: Trigger
         if every is not None:
             trigger = Every(parse_duration(every, "every"))
         elif cron is not None:
-            trigger = Cron(self._schedules.get(cron, False, None, zone), zone)
+            trigger = self._cron_like(snapshot, cron, None if timezone is None else parse_zone(timezone))
         elif after is not None:
             trigger = After(parse_duration(after, "after", zero=True))
         elif at is not None:
             trigger = At(at, "at")
-        snapshot = self._engine.snapshot(reference)
-        if snapshot is None:
-            raise KeyError(id)
         record = self._book.options.get(reference)
         if trigger.period and record is not None and record.jitter >= trigger.period:
             raise ValueError(f"every must be longer than the job's jitter, got {every!r}")
@@ -225,6 +236,16 @@ class Scheduler(Registry):
             snapshot.callback.zone = trigger.zone or self._zone
         if not self._lives(reference):
             self._job_left(reference)
+
+    def _cron_like(self, snapshot: Snapshot, expression: str, zone: tzinfo | None) -> Cron:
+        """The trigger of a job that had another one before, with the options of that."""
+        seconds, hashed = False, None
+        if snapshot.schedule is not None:
+            label = snapshot.schedule.label
+            seconds, hashed = label.seconds, label.hashed
+            zone = zone or label.zone
+        zone = zone or self._zone
+        return Cron(self._schedules.get(expression, seconds, hashed, zone), zone)
 
     def pause(self) -> None:
         """Let the slots of all jobs pass by; apart from the pauses of single jobs."""
@@ -268,10 +289,10 @@ class Scheduler(Registry):
             logger().warning("%s was shut down, which is one-way: it does not start again", self.name)
         return self._closed
 
-    def shutdown(self, wait: bool = True, timeout: float | None = None) -> list[JobInfo]:
+    def shutdown(self, wait: bool = True, timeout: Duration | None = None) -> list[JobInfo]:
         """Stop for good: fires every token, drops retries and queued runs, waits for what runs.
 
-        Waits at most `timeout` seconds (None: without limit), not at all if not `wait`, nor from inside a callback.
+        Waits at most `timeout` (a duration; None: without limit), not at all if not `wait`, nor from inside a callback.
         Returns the jobs that are still running, removed ones too. Safe at any time, any number of times.
         """
         limit = None if timeout is None else parse_duration(timeout, "timeout", zero=True) / NS
@@ -324,7 +345,10 @@ class Scheduler(Registry):
         return self._view.as_dicts(self._tagged(tag))
 
     def next_runs(self, id: str, n: int) -> list[datetime]:
-        """The job's next `n` slots, aware, in its zone; none while it is paused. KeyError for an unknown id."""
+        """The job's next `n` slots, without jitter, aware, in its zone; none while it is paused by `pause_job`.
+
+        KeyError for an unknown id.
+        """
         check_count(n, "n", least=0, most=10**6)
         snapshot = self._engine.snapshot(self._book.reference_of(id))
         if snapshot is None:
@@ -347,8 +371,11 @@ class Scheduler(Registry):
     def __bool__(self) -> bool:
         return True
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Scheduler can be neither copied nor pickled")
+
     def __repr__(self) -> str:
-        state = "running" if self.running else "shut down" if self._closed else "not started"
+        state = "running" if self.running else "shut down" if self._closed else "not running"
         return f"<Scheduler {self.name!r} {state}, {len(self)} jobs>"
 
     def _check(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pysched.schedule import parse_cron
 
@@ -14,6 +14,15 @@ if TYPE_CHECKING:
 __all__ = ["Schedules"]
 
 FEW = 64
+
+
+class Label(NamedTuple):
+    """What a schedule was made of."""
+
+    text: str  # as a job shows it
+    zone: tzinfo
+    seconds: bool
+    hashed: str | None
 
 
 class Schedules:
@@ -30,7 +39,7 @@ class Schedules:
     def get(self, expression: str, seconds: bool, hashed: str | None, zone: tzinfo) -> CalendarSchedule:
         """The schedule that all jobs of that expression and zone share. O(1) for a known one.
 
-        `label`: what a job shows as its schedule, and the zone. Raises TypeError, or ValueError for a bad expression.
+        Its `label` is a `Label`. Raises TypeError, or ValueError for a bad expression.
         """
         if not isinstance(expression, str):
             raise TypeError(f"expression must be a str, got {type(expression).__name__}")
@@ -41,7 +50,7 @@ class Schedules:
         fields = parse_cron(expression, seconds=seconds, hashed=hashed)
         backend = self._backend
         found = backend.CalendarSchedule(
-            backend.Calendar(fields, backend.Zone(zone)), (f"cron {fields.expression}", zone)
+            backend.Calendar(fields, backend.Zone(zone)), Label(f"cron {fields.expression}", zone, seconds, hashed)
         )
         if len(self._known) >= self._sweep_at:
             self._sweep()

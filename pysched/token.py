@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from pysched.clock import DrivingClock
+from pysched.clock import DrivingClock, instant_ns
 from pysched.errors import JobCancelled
 from pysched.waiting import Waiters
 
@@ -37,10 +38,12 @@ class CancelToken:
         """Sleep for `timeout` seconds (None: without limit), or until it fires: whether it has.
 
         On a `ManualClock` time moves by as much, as in its `sleep`; without limit a RuntimeError is raised if no
-        time-out will ever end it.
+        time-out will ever end it. Raises TypeError or ValueError unless `timeout` is a number; one below 0 is 0.
         """
+        if timeout is not None and timeout != math.inf:
+            timeout = max(instant_ns(timeout, "timeout"), 0) / 1e9
         if self._clock is not None:
-            self._clock.sleep_until(self._has_fired, None if timeout is None else max(timeout, 0.0))
+            self._clock.sleep_until(self._has_fired, timeout)
             return self._fired
         return self._waiters.wait_for(self._has_fired, timeout)
 

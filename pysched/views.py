@@ -62,9 +62,16 @@ class JobView:
     def zone_of(self, snapshot: Snapshot) -> tzinfo:
         schedule = snapshot.schedule
         if schedule is not None:
-            zone: tzinfo = schedule.label[1]
+            zone: tzinfo = schedule.label.zone
             return zone
         return self._book.options_of(snapshot.reference).zone or self._default_zone
+
+    def name_of(self, snapshot: Snapshot) -> str:
+        callback = snapshot.callback
+        if type(callback) is ManagedJob:
+            return callback.name
+        options = self._book.options.get(snapshot.reference)
+        return name_of(callback) if options is None or options.name is None else options.name
 
     def as_dicts(self, snapshots: Iterable[Snapshot]) -> list[dict[str, Any]]:
         """Jobs with the keys of rust-py-scheduler in its order, and ours behind them. Times are whole Unix seconds."""
@@ -77,6 +84,8 @@ class JobView:
                 text = zones[id(zone)] = str(zone)
             values = self._common(snapshot)
             values["timezone"] = text
+            tags = values["tags"]
+            values["tags"] = tuple(sorted(tags)) if tags else ()  # json knows no sets
             next_ns = snapshot.next
             if next_ns is not None:
                 values["next_run_at"] = str(next_ns // NS)
@@ -111,25 +120,22 @@ class JobView:
         options = book.options.get(reference)
         if options is None:
             values["id"] = book.default_id(reference)
-            text = name = None
+            text = None
         else:
             values["id"] = options.id or book.default_id(reference)
             values["max_retries"] = options.max_retries
             values["retry_backoff"] = options.retry_backoff
             values["timeout"] = options.timeout
             values["tags"] = options.tags
-            text, name = options.schedule, options.name
+            text = options.schedule
         if text is None:
             schedule = snapshot.schedule
             if schedule is None:
                 text = f"{'after' if snapshot.single else 'every'} {_duration_text(snapshot.period)}"
             else:
-                text = schedule.label[0]
+                text = schedule.label.text
         values["schedule"] = text
-        if name is None:
-            callback = snapshot.callback
-            name = name_of(callback.callback if type(callback) is ManagedJob else callback)
-        values["name"] = name
+        values["name"] = self.name_of(snapshot)
         values["enabled"] = snapshot.enabled
         values["running"] = snapshot.running
         values["max_instances"] = snapshot.instances

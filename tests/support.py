@@ -218,6 +218,8 @@ def start_python(program: str, *args: object, engine: str | None = None, **optio
     )
 
 
-def assert_quiet(process: subprocess.CompletedProcess[str], status: int = 0) -> None:
-    """Asserts that a program ended with `status` and wrote nothing to stderr."""
-    assert (process.returncode, process.stderr) == (status, ""), process.stdout + process.stderr
+def assert_quiet(process: subprocess.CompletedProcess[str], status: int = 0, warning: str | None = None) -> None:
+    """Asserts that a program ended with `status` and wrote nothing to stderr, or one line that ends with `warning`."""
+    lines = process.stderr.splitlines()
+    expected = [] if warning is None else [line for line in lines[:1] if line.endswith(warning)] or [warning]
+    assert (process.returncode, lines) == (status, expected), process.stdout + process.stderr

@@ -39,14 +39,14 @@ JOB_NAMES = {"CancelToken", "JobCancelled", "JobInfo", "JobRun", "Scheduler", "c
 # At import time a module imports only what stands above it here, never its own line. What a function imports
 # when it is called is free: it happens later. `testing` is for users' tests; nobody imports it.
 LAYERS = (
-    {"attributes", "awaitables", "callbacks", "errors", "offsets", "zones"},
+    {"attributes", "awaitables", "callbacks", "current", "errors", "offsets", "zones"},
     {"reports"},
     {"clock", "lifecycle", "stats", "waiting"},
     {"_engine", "_pure"},
     {"engine"},
     {"schedule", "token"},
-    {"job", "options", "trigger"},
-    {"commands", "forecast", "runner"},
+    {"job", "options", "schedules"},
+    {"book", "commands", "forecast", "runner", "trigger"},
     {"cancellation", "scheduler_queue", "views"},
     {"registry", "worker"},
     {"scheduler"},

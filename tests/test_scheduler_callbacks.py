@@ -327,7 +327,8 @@ def test_the_scheduled_time_is_in_the_jobs_zone(make_scheduler, clock, options):
     clock.advance(60)
     scheduler.reschedule_job(scheduler.list_jobs()[0]["id"], every="1m")
     clock.advance(60)
-    assert [str(zone) for zone in seen] == ["Asia/Tokyo", "America/New_York", "Europe/Paris", "Europe/Paris"]
+    expected = ["Asia/Tokyo", "America/New_York", "America/New_York", "Europe/Paris"]
+    assert [str(zone) for zone in seen] == expected
 
 
 def test_current_run_in_plain_and_managed_jobs(scheduler, clock):
@@ -450,3 +451,10 @@ def test_a_wait_of_any_length_ends_when_the_token_fires():
     assert results == [True] * 4
     assert token.wait(float("inf")) is True
     assert "cancelled" in repr(token)
+
+
+@pytest.mark.parametrize("timeout", ["1s", True, float("nan"), object()], ids=str)
+def test_a_wait_of_no_number_is_refused(timeout):
+    with pytest.raises((TypeError, ValueError), match="timeout"):
+        CancelToken().wait(timeout)
+    assert CancelToken().wait(-1) is False

@@ -768,3 +768,33 @@ def test_ending_a_pause_while_jobs_come_and_go(make_scheduler):
     assert wait_until(lambda: len(scheduler) == len(kept))
     scheduler._check()
     assert all(job["enabled"] and job["next_run_at"] for job in scheduler.list_jobs())
+
+
+def test_a_cron_job_keeps_its_zone_its_seconds_and_its_hash_on_a_new_grid(scheduler, clock):
+    tokyo = ZoneInfo("Asia/Tokyo")
+    scheduler.cron("0 9 * * *", nothing, timezone="Asia/Tokyo", id="zone")
+    scheduler.reschedule_job("zone", cron="0 10 * * *")
+    assert scheduler.next_runs("zone", 1) == [datetime(2000, 1, 1, 10, tzinfo=tokyo)]
+    assert str(scheduler.get_job("zone").timezone) == "Asia/Tokyo"
+    scheduler.reschedule_job("zone", cron="0 10 * * *", timezone="UTC")
+    assert scheduler.next_runs("zone", 1) == [datetime(2000, 1, 1, 10, tzinfo=UTC)]
+
+    scheduler.cron("0 0 9 * * *", nothing, seconds=True, id="seconds")
+    scheduler.reschedule_job("seconds", cron="30 0 9 * * *")
+    assert scheduler.next_runs("seconds", 1)[0].second == 30
+    with pytest.raises(ValueError, match="needs 6 fields"):
+        scheduler.reschedule_job("seconds", cron="0 9 * * *")
+
+    scheduler.cron("H 9 * * *", nothing, hashed=True, id="hashed")
+    before = scheduler.next_runs("hashed", 1)[0]
+    scheduler.reschedule_job("hashed", cron="H 10 * * *")
+    assert scheduler.next_runs("hashed", 1)[0] == before + timedelta(hours=1)
+
+
+@pytest.mark.parametrize("trigger", [{"after": "1m"}, {"at": T0 + timedelta(minutes=1)}], ids=["after", "at"])
+def test_jitter_is_of_jobs_that_are_repeated(scheduler, clock, runs, note, trigger):
+    for n in range(5):
+        scheduler.every("1h", note, jitter="30m", id=f"job {n}")
+        scheduler.reschedule_job(f"job {n}", **trigger)
+    clock.advance("1h")
+    assert runs == [60.0] * 5

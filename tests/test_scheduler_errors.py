@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, timezone, tzinfo
 import pytest
 from support import nothing, wait_until
 
-from pysched import current_run
+from pysched import JobCancelled, current_run
 
 UTC = timezone.utc
 
@@ -265,7 +265,7 @@ def test_what_is_logged(scheduler, clock, logged):
     clock.advance(1)
     ((level, text, trace),) = logged
     assert (level, trace) == ("ERROR", True)
-    assert text.startswith("pysched: job mine raised an exception\nTraceback")
+    assert text.startswith("pysched: job mine (job) raised an exception\nTraceback")
     assert "LookupError: gone" in text
 
 
@@ -451,7 +451,7 @@ def test_a_job_that_is_removed_in_its_run_keeps_its_id_to_the_end_of_it(schedule
     scheduler.every(1, job, id="mine", **options)
     clock.advance(1)
     assert seen == ["mine"]
-    assert [line.splitlines()[0] for _, line, *_ in logged] == [f"{scheduler.name}: job mine raised an exception"]
+    assert [line.splitlines()[0] for _, line, *_ in logged] == [f"{scheduler.name}: job mine (job) raised an exception"]
     scheduler._check()
 
 
@@ -460,3 +460,15 @@ def test_nothing_is_kept_of_jobs_that_were_removed_in_their_runs(scheduler, cloc
         scheduler.after(n, lambda: scheduler.remove_job(current_run().job_id), id=f"job {n}")
     clock.advance(50)
     assert len(scheduler._book.departed) <= 1
+
+
+@pytest.mark.parametrize("options", [{}, {"max_retries": 2, "retry_backoff": 0}], ids=["plain", "managed"])
+def test_a_run_that_says_it_was_cancelled_is_no_error_to_tell_of(scheduler, clock, logged, options):
+    def job():
+        raise JobCancelled("enough")
+
+    scheduler.every(1, job, id="mine", **options)
+    clock.advance(1)
+    assert logged == []
+    info = scheduler.get_job("mine")
+    assert (info.run_count, info.error_count, info.last_error) == (0, 1, "JobCancelled: enough")

@@ -12,7 +12,7 @@ from support import assert_quiet, run_python, start_python
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="a platform without fork")
 
 PRELUDE = """
-import atexit, os, signal, sys, threading, time
+import atexit, logging, os, signal, sys, threading, time
 from pysched import CancelToken, Scheduler, current_run
 from pysched.testing import ManualClock
 
@@ -231,6 +231,7 @@ def test_a_child_runs_nothing_until_it_is_started(engine_name):
 def test_runs_of_the_parent_are_not_counted_in_the_child(engine_name, options):
     quiet(
         f"""
+        logging.disable(logging.WARNING)  # of time-outs
         scheduler = Scheduler(4, timezone="UTC", on_error=lambda error, run: None)
         started, release = threading.Event(), threading.Event()
         def job():

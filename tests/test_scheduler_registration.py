@@ -150,7 +150,7 @@ def test_iterators_serve_a_decorator_as_often_as_it_is_used(scheduler, clock, op
     clock.advance(1)
     assert seen == ([("x",)] * 2 if option == "args" else [()] * 2)
     if option == "tags":
-        assert [info["tags"] for info in scheduler.list_jobs()] == [{"x"}] * 2
+        assert [info["tags"] for info in scheduler.list_jobs()] == [("x",)] * 2
 
 
 def test_what_was_given_may_be_changed_afterwards(scheduler, clock):
@@ -161,7 +161,7 @@ def test_what_was_given_may_be_changed_afterwards(scheduler, clock):
     tags.add("u")
     clock.advance(1)
     assert seen == [((1,), {"a": 1})]
-    assert scheduler.list_jobs()[0]["tags"] == {"t"}
+    assert scheduler.list_jobs()[0]["tags"] == ("t",)
 
 
 def test_a_callback_may_not_change_the_kwargs_of_its_next_run(scheduler, clock):

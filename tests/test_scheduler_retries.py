@@ -98,7 +98,7 @@ def test_a_long_backoff_is_capped(quiet, clock, backoff):
 
 
 def test_the_bounds_of_all_waits():
-    runner = Runner(None, None, None, None, None)
+    runner = Runner(None, None, None)
     for backoff in (0.0, 1e-9, 0.5, 29.0, 1e9):
         for attempt in (1, 2, 60, 61, 1000, 10**6):
             longest = min(30, backoff * 2.0 ** min(attempt - 1, 900))

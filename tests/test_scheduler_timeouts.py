@@ -280,3 +280,15 @@ def test_alarms_of_many_runs_are_gone_when_the_runs_are(scheduler, clock):
     assert scheduler.stats().pending == 100
     assert scheduler._engine._next_alarm_ns() is None
     scheduler._check()
+
+
+@pytest.mark.parametrize("kind", ["every", "after"])
+def test_a_time_out_is_logged(scheduler, clock, logged, kind):
+    def slow(cancel):
+        cancel.wait(5)
+
+    getattr(scheduler, kind)("1s", slow, timeout="100ms", id="mine")
+    clock.advance(1.5)
+    assert [(level, text) for level, text, _ in logged] == [
+        ("WARNING", f"{scheduler.name}: job mine (slow) timed out after 0.1 s")
+    ]

@@ -52,11 +52,11 @@ class Steps:
         return ((x * 2685821657736338717 & WORD) >> 1) % limit
 
     def due_of(self, job: Job, state: JobState) -> int:
-        """When the job's slot is due; its jitter is drawn anew at each call."""
+        """When the job's slot is due; its jitter, which a single slot has not, is drawn anew at each call."""
         if state.slot == NEVER:
             return NEVER
         due = state.slot - self.offset_of(state)
-        return min(due + self.draw(job.jitter) if job.jitter else due, NEVER)
+        return min(due + self.draw(job.jitter) if job.jitter and not state.single else due, NEVER)
 
     def armed(self, job: Job, state: JobState) -> JobState:
         """Pending for its slot."""
