@@ -28,7 +28,7 @@ class JobInfo:
     run_count: int
     error_count: int
     last_run_at: datetime | None  # when the last tick ended
-    next_run_at: datetime | None
+    next_run_at: datetime | None  # jitter included
     max_retries: int
     last_error: str | None
     retry_backoff: float

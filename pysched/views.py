@@ -78,11 +78,11 @@ class JobView:
         zones: dict[int, str] = {}  # their texts, as all jobs may have the same
         dicts = []
         for snapshot in snapshots:
-            zone = self.zone_of(snapshot)
+            values = self._common(snapshot)
+            zone = values["timezone"]
             text = zones.get(id(zone))
             if text is None:
                 text = zones[id(zone)] = str(zone)
-            values = self._common(snapshot)
             values["timezone"] = text
             tags = values["tags"]
             values["tags"] = tuple(sorted(tags)) if tags else ()  # json knows no sets
@@ -97,45 +97,42 @@ class JobView:
 
     def as_info(self, snapshot: Snapshot, *, careful: bool = False) -> JobInfo:
         """A job at one instant; if `careful`, in UTC should its zone, which may be a class of the user's, fail."""
-        zone = self.zone_of(snapshot)
+        values = self._common(snapshot)
+        times = {"next_run_at": snapshot.next, "started_at": snapshot.last_start, "last_run_at": snapshot.last_end}
+        zone: tzinfo = values["timezone"]
         try:
-            return self._info(snapshot, zone)
+            values |= {name: _moment(ns, zone) for name, ns in times.items()}
         except BaseException:
             if not careful:
                 raise
-            return self._info(snapshot, fixed_zone.utc)
-
-    def _info(self, snapshot: Snapshot, zone: tzinfo) -> JobInfo:
-        values = self._common(snapshot)
-        values["timezone"] = zone
-        values["next_run_at"] = _moment(snapshot.next, zone)
-        values["started_at"] = _moment(snapshot.last_start, zone)
-        values["last_run_at"] = _moment(snapshot.last_end, zone)
+            values["timezone"] = fixed_zone.utc
+            values |= {name: _moment(ns, fixed_zone.utc) for name, ns in times.items()}
         return JobInfo(**values)
 
     def _common(self, snapshot: Snapshot) -> dict[str, Any]:
-        """All but the times and the zone, which the two views show in their own ways."""
+        """All but the times, which the two views show in their own ways, as they do the zone and the tags."""
         values = _BLANK.copy()
-        book, reference = self._book, snapshot.reference
+        book, reference, schedule, callback = self._book, snapshot.reference, snapshot.schedule, snapshot.callback
         options = book.options.get(reference)
+        text = name = zone = None
         if options is None:
             values["id"] = book.default_id(reference)
-            text = None
         else:
             values["id"] = options.id or book.default_id(reference)
             values["max_retries"] = options.max_retries
             values["retry_backoff"] = options.retry_backoff
             values["timeout"] = options.timeout
             values["tags"] = options.tags
-            text = options.schedule
-        if text is None:
-            schedule = snapshot.schedule
-            if schedule is None:
-                text = f"{'after' if snapshot.single else 'every'} {_duration_text(snapshot.period)}"
-            else:
-                text = schedule.label.text
+            text, name, zone = options.schedule, options.name, options.zone
+        if schedule is not None:
+            text, zone = schedule.label.text, schedule.label.zone
+        elif text is None:
+            text = f"{'after' if snapshot.single else 'every'} {_duration_text(snapshot.period)}"
         values["schedule"] = text
-        values["name"] = self.name_of(snapshot)
+        values["timezone"] = zone or self._default_zone
+        if name is None:
+            name = callback.name if type(callback) is ManagedJob else name_of(callback)
+        values["name"] = name
         values["enabled"] = snapshot.enabled
         values["running"] = snapshot.running
         values["max_instances"] = snapshot.instances
