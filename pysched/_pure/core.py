@@ -83,6 +83,7 @@ class Core:
         self.name = name
         self.on_error = on_error
         self.lock = RLock()
+        self.closed = False  # whether it starts no more
         self.table = TimerTable()
         self.lateness = LatenessHistogram()
         self.wakeups = 0
