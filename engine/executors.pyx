@@ -3,7 +3,7 @@
 from libc.stdint cimport UINT32_MAX, int64_t
 from libc.string cimport memset
 
-from .core cimport JOB, NO_REPEAT, STARTED, Core, References, Run, Runner, drop
+from .core cimport JOB, NO_REPEAT, STARTED, Core, References, Run, Runner, drop, has_tidings
 from .dispatcher cimport Dispatcher, drain_ready, now_of, runner_enter, runner_leave, runner_new, runner_set
 from .drains cimport drains_summon, drains_wanted
 from .platform cimport lock, unlock
@@ -171,7 +171,7 @@ cdef class Submitted:
         if wake:
             self.dispatcher.wake()
         drop(&garbage)
-        if core.ended:
+        if has_tidings(core):
             self.dispatcher.reap()
         core_notify(core)
         return 0

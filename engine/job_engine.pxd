@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from .core cimport Entry, Job, Run, Slot
+from .core cimport Entry, Item, Job, Run, Slot
 from .dispatcher cimport Dispatcher
 from .handle cimport TimerHandle
 from .schedule cimport Schedule
@@ -20,3 +20,4 @@ cdef class JobEngine(Dispatcher):
     cdef TimerHandle single(self, int64_t delay, object callback, int flags)
     cdef Slot *find(self, uint64_t reference) noexcept
     cdef int tell(self, Run *run, object error) noexcept
+    cdef int tell_news(self, const Item *item) noexcept

@@ -13,23 +13,33 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memset
 
+from .backlog cimport rare_of
 from .core cimport (
     ALARM,
+    ALL,
     DISABLED,
     ENDED,
+    FROM_END,
     IMMEDIATE,
     JOB,
     LEFT,
     MANAGED,
+    NONE,
     OWED,
     PAUSED,
     PENDING,
+    OUT_OF_TIME,
+    QUEUES,
+    RETRIED,
     SINGLE,
     STARTED,
     WALL,
     Core,
     Entry,
+    Item,
     Job,
+    News,
+    Note,
     References,
     Run,
     Runner,
@@ -37,11 +47,13 @@ from .core cimport (
     Waiting,
     drop,
     entry_call,
+    has_tidings,
     job_at,
     saturating_add,
     shifted,
     slot_at,
 )
+from .decisions cimport decide
 from .dispatch cimport run as run_here
 from .dispatch cimport start as start_loop
 from .dispatch cimport stats as take_stats
@@ -54,14 +66,16 @@ from .handle cimport TimerHandle, new_handle
 from .heap cimport SLOT_BITS, SLOT_MASK
 from .interpreter cimport call, id_of, is_awaitable, is_simple, take_exception, this_thread
 from .invariants cimport core_check
-from .jobs cimport FAILED, job_arm, job_draw, job_has_room, job_leave_heap, job_pause, job_queue, job_regrid, job_resume
-from .platform cimport NEVER, lock, monotonic_ns, unlock, wall_ns
+from .jobs cimport FAILED, job_arm, job_has_room, job_leave_heap, job_pause, job_queue, job_regrid, job_resume
+from .platform cimport NEVER, lock, monotonic_ns, unlock, wall_ns, wall_offset_ns
 from .schedule cimport CalendarSchedule, Schedule, schedule_next
 from .slab cimport slab_reserve, slab_room, slab_take
+from .slots cimport job_delay, offset_of
 from .snapshot cimport Copy, Snapshot, new_snapshot, take_copy
 from .ticket cimport Ticket, new_ticket
 from .timers cimport core_add, core_detach, core_place, core_reserve, core_wants_wake, raise_shortage
 from .waiters cimport core_notify
+from .wall cimport core_see_wall
 
 from pysched.awaitables import refuse
 from pysched.reports import log_error
@@ -85,6 +99,7 @@ cdef class JobEngine(Dispatcher):
         self.prefix = prefix
         self.owner = owner
         self.c.keeps_wall = True
+        self.c.tolerance = 0 if self.driven else 1_000_000_000
         self.read_wall()
         self.c.random = <uint64_t>(0x9E3779B97F4A7C15U if self.driven else wall_ns() ^ <int64_t><size_t>self.c) | 1
 
@@ -93,13 +108,17 @@ cdef class JobEngine(Dispatcher):
     def add(
         self, object callback, tuple args, int64_t period, CalendarSchedule schedule, int64_t slot, bint wall,
         bint managed=False, uint32_t instances=1, int64_t until=NEVER, int64_t jitter=0, uint64_t max_runs=0,
-        bint immediate=False, bint held=False,
+        bint immediate=False, bint held=False, int64_t grace=NEVER, str catch_up="one", bint queues=False,
+        bint from_end=False, int64_t delay=0, int64_t begin=-NEVER,
     ):
         """Adds a job and returns its reference; O(log n).
 
         `period` ns, or `schedule`, or neither: one slot.  `slot`: the first, ns on the wall clock if `wall`, else on
         the monotonic clock.  `managed`: `callback(ticket)` is called instead of `callback(*args)`.  `until` is on the
         same clock, `jitter` ns, `max_runs` 0: any number.  `held`: nothing of it runs before `arm`.
+        `grace` ns: slots that are later are left out.  `catch_up`: "one", "none" or "all" of slots that were missed.
+        `queues`: slots that find all instances busy wait.  `from_end`: `period` counts from the end of each run.
+        `delay` ns: each slot is due so much later.  `begin`: no slot of a schedule is before it, on the wall clock.
         """
         cdef Entry entry
         cdef Job more
@@ -111,14 +130,30 @@ cdef class JobEngine(Dispatcher):
         entry.when = now
         if wall:
             self.read_wall()
+        cdef int flags = (
+            (WALL if wall else 0) | (IMMEDIATE if immediate else 0) | (QUEUES if queues else 0)
+            | (FROM_END if from_end else 0) | (0 if period or schedule is not None else SINGLE)
+        )
+        if catch_up != "one":
+            flags |= ALL if catch_up == "all" else NONE
         more.until = until
         more.jitter = jitter
         more.ticks_left = max_runs
-        return self.place(
-            &entry, period, NULL if schedule is None else &schedule.data, slot,
-            (WALL if wall else 0) | (IMMEDIATE if immediate else 0) | (0 if period or schedule is not None else SINGLE),
-            instances, &more, held,
-        )
+        more.rare = NULL
+        more.flags = flags
+        if grace != NEVER or delay or begin != -NEVER:
+            if rare_of(&more) == NULL:
+                raise MemoryError
+            more.rare.grace = grace
+            more.rare.delay = delay
+            more.rare.begin = begin
+        try:
+            return self.place(
+                &entry, period, NULL if schedule is None else &schedule.data, slot, flags, instances, &more, held,
+            )
+        except BaseException:
+            free(more.rare)
+            raise
 
     cdef uint64_t place(
         self, Entry *entry, int64_t period, Schedule *schedule, int64_t slot, int flags, uint32_t instances,
@@ -150,9 +185,9 @@ cdef class JobEngine(Dispatcher):
         if not flags & IMMEDIATE:
             entry.when = slot
             if flags & WALL and slot != NEVER:
-                entry.when = shifted(slot, -core.wall_offset)
-            if more != NULL and more.jitter and not flags & SINGLE:
-                entry.when = saturating_add(entry.when, job_draw(core, more.jitter))
+                entry.when = shifted(slot, -core.planned_offset)
+            if more != NULL and (more.jitter or more.rare != NULL) and slot != NEVER and not flags & SINGLE:
+                entry.when = saturating_add(entry.when, job_delay(core, more))
         index = core_place(core, entry, 0)
         record = slot_at(core, index)
         record.record = slab_take(&core.jobs)
@@ -163,6 +198,7 @@ cdef class JobEngine(Dispatcher):
             job.until = more.until
             job.jitter = more.jitter
             job.ticks_left = more.ticks_left
+            job.rare = more.rare
         core.job_order += 1
         job.order = core.job_order
         job.period = period
@@ -175,6 +211,7 @@ cdef class JobEngine(Dispatcher):
         job.queue = queue
         job.instances = instances
         job.flags = flags
+        core.on_wall += flags & WALL != 0
         reference = <uint64_t>record.generation << SLOT_BITS | index
         if held:
             job_leave_heap(core, index)
@@ -481,6 +518,81 @@ cdef class JobEngine(Dispatcher):
         found.sort(key=order_of)
         return found
 
+    # -- decisions --
+
+    def explain(self, uint32_t count):
+        """Of each job the latest `count` decisions are noted from now on; 0: none."""
+        lock(&self.c.mutex)
+        if self.c.jobs.top <= 1:         # the rings of jobs that are there have their size
+            self.c.explains = count
+        unlock(&self.c.mutex)
+
+    def observe(self, uint32_t most):
+        """The owner is told of slots without a run (`_job_decided`); `most` may wait to be told, 0: no more is told."""
+        cdef News *news = NULL
+        cdef News *old
+        if most:
+            news = <News *>calloc(1, sizeof(News))
+            if news == NULL:
+                raise MemoryError
+            news.items = <Item *>calloc(most, sizeof(Item))
+            news.room = most
+            if news.items == NULL:
+                free(news)
+                raise MemoryError
+        lock(&self.c.mutex)
+        old = self.c.news
+        self.c.news = news
+        unlock(&self.c.mutex)
+        if old != NULL:
+            free(old.items)
+            free(old)
+
+    def decide(self, uint64_t reference, str decision, int64_t slot_wall_ns):
+        """Notes a decision of the owner's about a job: "retried" or "timed out"."""
+        cdef Slot *slot
+        cdef Job *job
+        cdef int64_t now
+        if not self.c.explains:
+            return
+        now = now_of(self)
+        lock(&self.c.mutex)
+        slot = self.find(reference)
+        if slot != NULL:
+            job = job_at(self.c, slot.record)
+            decide(
+                self.c, <uint32_t>(reference & SLOT_MASK), job, RETRIED if decision == "retried" else OUT_OF_TIME,
+                slot_wall_ns - self.c.wall_offset + offset_of(self.c, job), 1, now, 0,
+            )
+        unlock(&self.c.mutex)
+
+    def decisions(self, uint64_t reference):
+        """The latest decisions about a job, `(decision, when, slot, count, late)` each, times in ns on the wall clock.
+
+        None if there is no such job.
+        """
+        cdef Core *core = self.c
+        cdef Note *notes
+        cdef Job *job
+        cdef uint32_t i, count = 0
+        cdef Slot *slot
+        notes = <Note *>calloc(core.explains + 1, sizeof(Note))
+        if notes == NULL:
+            raise MemoryError
+        lock(&core.mutex)
+        slot = self.find(reference)
+        if slot != NULL:
+            job = job_at(core, slot.record)
+            if job.notes != NULL:
+                count = job.notes.count
+                for i in range(count):
+                    notes[i] = job.notes.items[(job.notes.head + i) % core.explains]
+        unlock(&core.mutex)
+        try:
+            return None if slot == NULL else [note_of(&notes[i]) for i in range(count)]
+        finally:
+            free(notes)
+
     def __len__(self):
         """How many jobs there are."""
         return self.c.jobs.top - 1 - self.c.jobs.free_count
@@ -552,14 +664,20 @@ cdef class JobEngine(Dispatcher):
         return wall_ns() if self.c.native_clock else bounded(self.clock.wall_ns())
 
     cdef int read_wall(self) except -1:
-        cdef int64_t wall
-        if self.c.native_clock:
-            # The wall clock first: what comes between the two then makes runs late, never early.
-            wall = wall_ns()
-            self.c.wall_offset = wall - monotonic_ns()
+        cdef Core *core = self.c
+        cdef int64_t offset, now
+        cdef bint wake
+        if core.native_clock:
+            offset = wall_offset_ns()
+            now = monotonic_ns()
         else:
-            wall = bounded(self.clock.wall_ns())
-            self.c.wall_offset = wall - self.clock_ns()
+            offset = bounded(self.clock.wall_ns()) - <object>self.clock_ns()
+            now = self.clock_ns()
+        lock(&core.mutex)
+        wake = core_see_wall(core, offset, now)
+        unlock(&core.mutex)
+        if wake:
+            self.wake()
         return 0
 
     # -- life --
@@ -584,7 +702,7 @@ cdef class JobEngine(Dispatcher):
         try:
             return stop_loop(self, timeout)
         finally:
-            if self.c.ended:
+            if has_tidings(self.c):
                 self.reap()
 
     def wait_idle(self, timeout):
@@ -660,9 +778,12 @@ cdef class JobEngine(Dispatcher):
         cdef References garbage
         cdef uint32_t index
         cdef uint64_t reference
+        cdef Item item
+        cdef bint news
         while True:
             lock(&core.mutex)
-            index = core.ended
+            news = take_news(core, &item)
+            index = 0 if news else core.ended
             if index:
                 core.ended = slot_at(core, index).key
                 slot_at(core, index).key = 0
@@ -670,13 +791,23 @@ cdef class JobEngine(Dispatcher):
                 core_detach(core, index, False, &garbage)
                 core.cancelled -= 1
             unlock(&core.mutex)
-            if not index:
+            if news:
+                self.tell_news(&item)
+            elif index:
+                drop(&garbage)
+                try:
+                    self.owner._job_left(reference)
+                except BaseException as failure:
+                    log_error(f"{self._name}: the end of a job could not be told", failure)
+            else:
                 return
-            drop(&garbage)
-            try:
-                self.owner._job_left(reference)
-            except BaseException as failure:
-                log_error(f"{self._name}: the end of a job could not be told", failure)
+
+    cdef int tell_news(self, const Item *item) noexcept:
+        try:
+            self.owner._job_decided(item.reference, *note_of(&item.note))
+        except BaseException as failure:
+            log_error(f"{self._name}: what became of slots could not be told", failure)
+        return 0
 
 
 cdef PyObject *refused(PyObject *result) noexcept:
@@ -693,6 +824,25 @@ cdef PyObject *refused(PyObject *result) noexcept:
 
 def order_of(Snapshot snapshot):
     return snapshot.copy.job.order
+
+
+cdef tuple DECISIONS = (
+    "ran", "coalesced", "missed", "paused", "pool full", "queued", "dropped", "retried", "timed out"
+)
+
+
+cdef tuple note_of(const Note *note):
+    return DECISIONS[note.decision], note.when, note.slot, note.count, note.late
+
+
+cdef bint take_news(Core *core, Item *item) noexcept nogil:
+    cdef News *news = core.news
+    if news == NULL or news.count == 0:
+        return False
+    item[0] = news.items[news.head]
+    news.head = (news.head + 1) % news.room
+    news.count -= 1
+    return True
 
 
 cdef int64_t bounded(wall_ns) except? -1:

@@ -29,6 +29,7 @@ from .jobs cimport (
     job_end_run,
     job_next_due,
     job_put_back,
+    job_put_backlogs_back,
     job_refuse,
     job_start,
     job_tick,
@@ -401,6 +402,7 @@ cdef void core_put_back(Core *core) noexcept nogil:
             heap_push(&core.heap, slot.when, slot.tie)
             core.outside -= 1
     core.ring_head = 0
+    job_put_backlogs_back(core)
     core_bound_stale(core)
 
 

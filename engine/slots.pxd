@@ -1,0 +1,30 @@
+"""Slots of a job: when the next one is due, and what passes by.
+
+`slot` and `until` of a job are on its own clock: the wall clock for calendars and moments, else the monotonic one.
+All functions are called with the core's mutex held.
+"""
+
+from libc.stdint cimport int64_t
+
+from .core cimport SINGLE, WALL, Core, Job
+
+cdef int64_t job_draw(Core *core, int64_t limit) noexcept nogil
+cdef int64_t job_delay(Core *core, const Job *job) noexcept nogil
+cdef int64_t job_due(Core *core, const Job *job) noexcept nogil
+cdef int64_t job_pass_by(Job *job, int64_t now, int64_t *latest) noexcept nogil
+cdef int64_t job_following(Job *job) noexcept nogil
+
+
+cdef inline int64_t offset_of(const Core *core, const Job *job) noexcept nogil:
+    """The job's clock - the monotonic clock."""
+    return core.wall_offset if job.flags & WALL else 0
+
+
+cdef inline int64_t planned_offset_of(const Core *core, const Job *job) noexcept nogil:
+    """The same as it was when jobs were planned: equal slots are due at one time, whenever they were registered."""
+    return core.planned_offset if job.flags & WALL else 0
+
+
+cdef inline bint is_single(const Job *job) noexcept nogil:
+    """Whether it has one slot only."""
+    return job.flags & SINGLE != 0
