@@ -342,6 +342,11 @@ cdef class JobEngine(Dispatcher):
         self.c.all_paused = True
         unlock(&self.c.mutex)
 
+    @property
+    def all_paused(self):
+        """Whether `pause_all` is in force."""
+        return self.c.all_paused
+
     def resume_all(self):
         """Ends `pause_all`: single slots that have passed come at once, those of one time in the order of registration.
 
@@ -527,6 +532,13 @@ cdef class JobEngine(Dispatcher):
 
     def wait_idle(self, timeout):
         return wait_until_idle(self, timeout)
+
+    def retire(self):
+        """Promises that no start follows: `wait_idle` no longer waits for what is due, wherever it is called."""
+        lock(&self.c.mutex)
+        self.c.retired = True
+        unlock(&self.c.mutex)
+        core_notify(self.c)
 
     @property
     def running(self):

@@ -88,6 +88,7 @@ class Core:
         self.wakeups = 0
         self.waiters = Waiters()
         self.session: Session | None = None  # None: stopped
+        self.retired = False  # no start follows: what is due never comes
         self.insiders: set[int] = set()  # threads that are the loop, a drain, or advance a driving clock
 
     def now(self) -> int:
@@ -280,12 +281,12 @@ class Core:
         return sum(run.thread != thread for run in list(self.table.runs.values()))
 
     def is_idle(self) -> bool:
-        """Whether nothing is due, queued or running."""
+        """Whether nothing is due (unless it is retired), queued or running."""
         now = self.now()
         with self.lock:
             table = self.table
             due = table.first_due_ns()
-            return not table.runs and not table.ready and (due is None or due > now)
+            return not table.runs and not table.ready and (due is None or due > now or self.retired)
 
     def stats(self) -> EngineStats:
         with self.lock:

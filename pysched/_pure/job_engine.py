@@ -160,6 +160,11 @@ class JobEngine(Dispatcher):
         """Lets all slots pass by from now on; apart from the pauses of single jobs."""
         self._core.table.steps.all_paused = True
 
+    @property
+    def all_paused(self) -> bool:
+        """Whether `pause_all` is in force."""
+        return self._core.table.steps.all_paused
+
     def resume_all(self) -> None:
         """Ends `pause_all`: single slots that have passed come at once; O(n)."""
         self._core.resume_all()
@@ -221,6 +226,12 @@ class JobEngine(Dispatcher):
 
     def wait_idle(self, timeout: float | None) -> bool:
         return self._loop.wait_idle(timeout)
+
+    def retire(self) -> None:
+        """Promises that no start follows: `wait_idle` no longer waits for what is due, wherever it is called."""
+        with self._core.lock:
+            self._core.announce()
+            self._core.retired = True
 
     def stats(self) -> EngineStats:
         return self._core.stats()
