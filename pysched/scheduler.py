@@ -319,17 +319,19 @@ class Scheduler(Registry):
         finally:
             look.cancel()
         if watch.number is not None:
-            self._drain(limit)
+            self._drain(watch, limit)
             left = self.shutdown(wait=False)
             if left:
                 ids = ", ".join(f"{info.id} ({info.name})" for info in left)
                 log_warning(f"{self.name}: shut down by a signal, but these jobs are still running: {ids}")
 
-    def _drain(self, limit: float) -> None:
+    def _drain(self, watch: SignalWatch, limit: float) -> None:
         """Shut down, and wait a short time at a time: a signal that comes right before a wait does not end it."""
         self.shutdown(wait=False)
         deadline = time.monotonic() + limit
         while not self._engine.stop(max(0.0, min(LOOK_S, deadline - time.monotonic()))):
+            if watch.error is not None:
+                raise watch.error
             if time.monotonic() >= deadline:
                 return
 

@@ -26,6 +26,7 @@ class SignalWatch:
         self._begin = begin
         self._before: dict[int, tuple[Any, _Disposition | None]] = {}
         self.number: int | None = None  # of the first signal that came
+        self.error: BaseException | None = None  # that the second one raised: a destructor may have swallowed it
 
     def install(self) -> None:
         """Be told of the signals, whatever they did before; `restore` must follow, also if this is interrupted."""
@@ -58,9 +59,9 @@ class SignalWatch:
 
     def _leave(self, number: int) -> NoReturn:
         self.restore()
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        raise SystemExit(128 + number)  # the status that a shell gives to a program that a signal has ended
+        # The status is what a shell gives to a program that a signal has ended.
+        self.error = KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
+        raise self.error
 
 
 class _Disposition:

@@ -140,6 +140,29 @@ def test_a_second_signal_ends_it_at_once(begin, first, second):
     assert (err[-1:] or [""])[0] == ("KeyboardInterrupt" if second == signal.SIGINT else "")
 
 
+def test_a_second_signal_in_a_destructor_is_not_lost(begin):
+    process = begin(
+        """
+        class Noisy:
+            def __del__(self):
+                os.kill(os.getpid(), signal.SIGTERM)  # what the handler raises here goes nowhere
+        sys.unraisablehook = lambda unraisable: None
+        scheduler.after(0, hangs)
+        real = scheduler._drain
+        def drain(*arguments):
+            Noisy()
+            real(*arguments)
+        scheduler._drain = drain
+        try:
+            scheduler.run(handle_signals=True, shutdown_timeout=None)
+        finally:
+            release.set()
+        """
+    )
+    process.send_signal(signal.SIGTERM)
+    assert end(process) == (128 + signal.SIGTERM, "", [])
+
+
 def test_a_third_signal_is_the_programs_own(begin):
     process = begin(
         """
