@@ -22,7 +22,7 @@ from pysched.idle import wait_idle
 from pysched.job import JobInfo, JobOptions
 from pysched.options import check_count, check_handler, wall_ns_of
 from pysched.registry import Registry
-from pysched.reports import call_handler, log_error, log_warning, logger
+from pysched.reports import call_handler, log_error, log_warning
 from pysched.runner import JobRun, ManagedJob, at, text_of
 from pysched.schedule import parse_duration
 from pysched.table import MOST_ROWS, job_table
@@ -178,8 +178,6 @@ class Scheduler(Registry):
         Raises KeyError for an unknown id, RuntimeError if the scheduler is not running.
         """
         reference = self._book.reference_of(id)
-        if not self._engine.running:
-            raise RuntimeError(f"{self.name} is not running")
         started: bool | None = self._engine.run_job(reference)
         if started is None:
             raise KeyError(id)
@@ -240,7 +238,7 @@ class Scheduler(Registry):
             record.zone = trigger.zone
         if type(snapshot.callback) is ManagedJob:
             snapshot.callback.zone = trigger.zone or self._zone
-        if not self._lives(reference):
+        if not self._engine.has(reference):
             self._job_left(reference)
 
     def _cron_like(self, snapshot: Snapshot, expression: str, zone: tzinfo | None) -> Cron:
@@ -251,7 +249,7 @@ class Scheduler(Registry):
             seconds, hashed = label.seconds, label.hashed
             zone = zone or label.zone
         zone = zone or self._zone
-        return Cron(self._schedules.get(expression, seconds, hashed, zone), zone)
+        return Cron(self._schedules.get(expression, seconds, hashed, zone, "cron"), zone)
 
     def pause(self) -> None:
         """Let the slots of all jobs pass by; apart from the pauses of single jobs."""
@@ -345,7 +343,7 @@ class Scheduler(Registry):
 
     def _refuses_start(self) -> bool:
         if self._closed:
-            logger().warning("%s was shut down, which is one-way: it does not start again", self.name)
+            log_warning(f"{self.name} was shut down, which is one-way: it does not start again")
         return self._closed
 
     def shutdown(self, wait: bool = True, timeout: Duration | None = None) -> list[JobInfo]:
@@ -356,7 +354,7 @@ class Scheduler(Registry):
         """
         limit = None if timeout is None else parse_duration(timeout, "timeout", zero=True) / NS
         self._closed = True
-        self._engine.retire()
+        self._engine.close()
         self._runner.close()
         self._engine.stop(limit if wait else 0.0)
         self._runner.cancel_all()
@@ -365,8 +363,8 @@ class Scheduler(Registry):
         }
         for run, info in list(self._runner.abandoned.items()):
             reference = run.ticket.reference
-            if reference not in left and (info := self._try_info(reference) or info) is not None:
-                left[reference] = info
+            if reference not in left and info is not None:
+                left[reference] = self._try_info(reference, careful=True) or info
         for reference, departed in self._book.still_calling():
             left.setdefault(reference, departed)
         return list(left.values())
@@ -391,12 +389,13 @@ class Scheduler(Registry):
 
     def _at_exit(self) -> None:
         self._closed = True
-        self._engine.retire()
+        self._engine.close()
         self._runner.close()
 
     def _after_fork_in_child(self) -> None:
         self._book.after_fork_in_child()
         self._runner.forget_threads()
+        self._engine.settle()
 
     # -- looking --
 
@@ -469,11 +468,13 @@ class Scheduler(Registry):
 
     def _tagged(self, tag: str | None) -> list[Snapshot]:
         """Of all jobs, or those with the tag, in order of registration."""
+        if tag is not None and not isinstance(tag, str):
+            raise TypeError(f"tag must be a str, got {type(tag).__name__}")
         found: list[Snapshot] = self._engine.snapshots()
         if tag is not None:
             found = [each for each in found if tag in self._book.options_of(each.reference).tags]
         return found
 
-    def _try_info(self, reference: int) -> JobInfo | None:
+    def _try_info(self, reference: int, *, careful: bool = False) -> JobInfo | None:
         snapshot = self._engine.snapshot(reference)
-        return None if snapshot is None else self._view.as_info(snapshot)
+        return None if snapshot is None else self._view.as_info(snapshot, careful=careful)

@@ -70,18 +70,27 @@ class JobEngine(Dispatcher):
         jitter: int = 0,
         max_runs: int = 0,
         immediate: bool = False,
+        held: bool = False,
     ) -> int:
         """Adds a job and returns its reference; O(log n).
 
         `period` ns, or `schedule`, or neither: one slot.  `slot`: the first, ns on the wall clock if `wall`, else on
         the monotonic clock.  `managed`: `callback(ticket)` is called instead of `callback(*args)`.  `until` is on the
-        same clock, `jitter` ns, `max_runs` 0: any number.
+        same clock, `jitter` ns, `max_runs` 0: any number.  `held`: nothing of it runs before `arm`.
         """
         single = not period and schedule is None
         state = JobState(period, schedule, wall, slot, single, until, ticks_left=max_runs or None, immediate=immediate)
         job = Job(callback, args, managed, instances, jitter)
-        self._core.add_job(job, state, self._core.now())
+        self._core.add_job(job, state, self._core.now(), held)
         return job.reference
+
+    def arm(self, reference: int) -> None:
+        """Lets a job go that was added `held`; nothing if it was removed or paused meanwhile."""
+        self._core.change(self._core.table.find(reference), self._core.table.steps.let_go)
+
+    def discard(self, reference: int) -> None:
+        """Takes back that a job was added `held`."""
+        self._core.discard_job(reference)
 
     def add_plain(
         self,
@@ -125,8 +134,15 @@ class JobEngine(Dispatcher):
 
     # -- one job ----------------------------------------------------------------------------------------
 
-    def remove(self, reference: int) -> bool | None:
-        """Removes a job: whether that prevented a run that would have come; None if there is no such job."""
+    def has(self, reference: int) -> bool:
+        """Whether there is such a job; O(1)."""
+        return self._core.table.find(reference) is not None
+
+    def remove(self, reference: int) -> tuple[bool, Snapshot | None] | None:
+        """Removes a job: whether that prevented a run that would have come, and a snapshot if a run is in progress.
+
+        None if there is no such job.
+        """
         return self._core.remove_job(reference)
 
     def pause(self, reference: int) -> bool:
@@ -141,11 +157,19 @@ class JobEngine(Dispatcher):
         return self._core.change(job, self._core.table.steps.resumed, now) is not None
 
     def run_job(self, reference: int) -> bool | None:
-        """Queues a run besides the slots: False if all instances are busy; None if there is no such job."""
+        """Queues a run besides the slots: False if all instances are busy; None if there is no such job.
+
+        RuntimeError if the engine is not running.
+        """
         now = self._core.look()
         job = self._core.table.find(reference)
-        queued = self._core.change(job, self._core.table.steps.run_besides, now) is not None
-        return queued if job is not None and job.state.is_here else None
+        if job is None:
+            return None
+        with self._core.lock:
+            if not self.running:
+                raise RuntimeError(f"{self._core.name} is not running")
+            queued = self._core.change(job, self._core.table.steps.run_besides, now) is not None
+        return queued if job.state.is_here else None
 
     def reschedule(self, reference: int, period: int, schedule: CalendarSchedule | None, slot: int, wall: bool) -> bool:
         """Gives the job a new grid; counters, pause and runs in progress stay, runs that wait are dropped."""
@@ -205,7 +229,7 @@ class JobEngine(Dispatcher):
 
     def wall_ns(self) -> int:
         """The wall clock, ns since the Unix epoch."""
-        return self._core.clock.wall_ns()
+        return self._core.wall_ns()
 
     # -- life -------------------------------------------------------------------------------------------
 
@@ -218,6 +242,16 @@ class JobEngine(Dispatcher):
         finally:
             self._core.settle()
 
+    def close(self) -> None:
+        """From now on `start` and `run` do nothing, and `wait_idle` does not wait for what is due."""
+        with self._core.lock:
+            self._core.announce()
+            self._core.closed = True
+
+    def settle(self) -> None:
+        """Lets go of jobs that have left, and tells the owner: what is left to do in the child of a fork."""
+        self._core.settle()
+
     def stop(self, timeout: float | None) -> bool:
         try:
             return self._loop.stop(self, timeout)
@@ -226,12 +260,6 @@ class JobEngine(Dispatcher):
 
     def wait_idle(self, timeout: float | None) -> bool:
         return self._loop.wait_idle(timeout)
-
-    def retire(self) -> None:
-        """Promises that no start follows: `wait_idle` no longer waits for what is due, wherever it is called."""
-        with self._core.lock:
-            self._core.announce()
-            self._core.retired = True
 
     def stats(self) -> EngineStats:
         return self._core.stats()
@@ -267,4 +295,3 @@ class JobEngine(Dispatcher):
         dropped = self._core.table.dropped
         super()._after_fork_in_child()
         self._core.table.dropped = dropped  # in the parent they run
-        self._core.settle()

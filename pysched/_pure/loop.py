@@ -101,7 +101,10 @@ class Loop:
         on_main_thread = threading.current_thread() is threading.main_thread()
         hand_off: HandOff | None = None
         try:
-            if not self._begin(session, resume=False):
+            begun = self._begin(session, resume=False)
+            if begun is None:
+                return
+            if not begun:
                 raise RuntimeError(f"{core.name} is running already")
             hand_off = self._make_hand_off(session)
             if on_main_thread and self._executor is not None:
@@ -153,11 +156,16 @@ class Loop:
             if lifecycle.exiting():
                 raise RuntimeError("an engine cannot be started while the interpreter ends")
 
-    def _begin(self, session: Session, resume: bool = True) -> bool:
-        """Begin `session`, if there is no other; whether it was. `resume`: take a stop back that is under way."""
+    def _begin(self, session: Session, resume: bool = True) -> bool | None:
+        """Begin `session`, if there is no other; whether it was. None, and nothing is begun, if the engine was closed.
+
+        `resume`: take a stop back that is under way.
+        """
         core = self._core
         with core.lock:
             current = core.session
+            if core.closed:
+                return None
             if current is None:
                 core.session = session
                 return True
