@@ -250,7 +250,7 @@ cdef struct Core:
     int64_t tolerance                # the latest of several slots is not missed if it is at most so late, ns
     uint64_t random                  # state of the generator of jitter
     bint all_paused
-    bint closed                      # it starts no more
+    bint closed                      # it starts no more: what is due never comes
     bint keeps_wall                  # whether `wall_offset` is kept
     size_t reserved                  # slots and nodes promised to a call_many in progress
 
