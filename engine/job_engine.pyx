@@ -398,10 +398,14 @@ cdef class JobEngine(Dispatcher):
             raise RuntimeError(f"{self._name} is not running")
         return None if slot == NULL else room
 
-    def reschedule(self, uint64_t reference, int64_t period, CalendarSchedule schedule, int64_t slot, bint wall):
+    def reschedule(
+        self, uint64_t reference, int64_t period, CalendarSchedule schedule, int64_t slot, bint wall,
+        int64_t begin=-NEVER,
+    ):
         """Gives the job a new grid; counters, pause and runs in progress stay, runs that wait are dropped."""
         cdef Core *core = self.c
         cdef Slot *record
+        cdef Job *job
         cdef Schedule *old
         cdef PyObject *garbage = NULL
         cdef bint wake = False
@@ -409,7 +413,8 @@ cdef class JobEngine(Dispatcher):
         lock(&core.mutex)
         record = self.find(reference)
         if record != NULL:
-            old = job_at(core, record.record).schedule
+            job = job_at(core, record.record)
+            old = job.schedule
             garbage = NULL if old == NULL else old.owner
             if schedule is not None:
                 Py_INCREF(schedule)
@@ -417,6 +422,8 @@ cdef class JobEngine(Dispatcher):
                 core, <uint32_t>(reference & SLOT_MASK), period, NULL if schedule is None else &schedule.data,
                 slot, wall,
             )
+            if (begin != -NEVER or job.rare != NULL) and rare_of(job) != NULL:
+                job.rare.begin = begin
             wake = record.state == PENDING and core_wants_wake(core, record.when)
         unlock(&core.mutex)
         Py_XDECREF(garbage)

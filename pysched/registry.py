@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from pysched import engine as chosen_engine
 from pysched.book import JobBook
-from pysched.callbacks import PLAIN, check_callback, is_simple, qualified_name_of, wanted_of
+from pysched.callbacks import PLAIN, check_callback, is_simple, stable_name_of, wanted_of
 from pysched.clock import NEVER
 from pysched.job import JobOptions
-from pysched.options import ONCE, REPEATED, SCHEDULED, check_cron_options, check_options, given, shows
+from pysched.options import INTERVAL, ONCE, SCHEDULED, check_cron_options, check_options, given, shows, spread_of
 from pysched.reports import log_warning
 from pysched.runner import ManagedJob, Runner
 from pysched.schedule import parse_duration
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pysched.clock import Clock
     from pysched.engine import CalendarSchedule
     from pysched.job import JobInfo
-    from pysched.options import Duration, OnceOptions, RepeatedOptions, ScheduledOptions
+    from pysched.options import Duration, IntervalOptions, OnceOptions, ScheduledOptions
     from pysched.runner import JobRun
 
 __all__ = ["Registry"]
@@ -84,7 +84,7 @@ class Registry(ABC):
         retry_backoff: Duration = ...,
         timeout: Duration | None = ...,
         max_instances: int = ...,
-        **options: Unpack[RepeatedOptions],
+        **options: Unpack[IntervalOptions],
     ) -> str: ...
     @overload
     def every(
@@ -95,9 +95,9 @@ class Registry(ABC):
         retry_backoff: Duration = ...,
         timeout: Duration | None = ...,
         max_instances: int = ...,
-        **options: Unpack[RepeatedOptions],
+        **options: Unpack[IntervalOptions],
     ) -> Callable[[F], F]: ...
-    @shows(REPEATED)
+    @shows(INTERVAL)
     def every(
         self,
         interval: Duration,
@@ -112,7 +112,7 @@ class Registry(ABC):
 
         `interval`: "250ms", "10s", "1h30m", "1d", seconds, or a `timedelta`; at most 10**9 s. Returns the job's id;
         without a callback a decorator, which registers the function and returns it unchanged. The other options are
-        those of `RepeatedOptions`. O(log n).
+        those of `IntervalOptions`. O(log n).
 
         Raises:
             ValueError: an argument is out of range, or the id is taken and not `replace`.
@@ -126,7 +126,7 @@ class Registry(ABC):
         return self._register(
             Every(period),
             callback,
-            given(options, REPEATED, "every"),
+            given(options, INTERVAL, "every"),
             max_retries,
             retry_backoff,
             timeout,
@@ -182,7 +182,7 @@ class Registry(ABC):
         def trigger_of(function: object) -> Trigger:
             hashed = None
             if all_options["hashed"]:
-                hashed = all_options["id"] or f"{getattr(function, '__module__', '')}.{qualified_name_of(function)}"
+                hashed = all_options["id"] or stable_name_of(function)
             return Cron(self._schedules.get(expression, all_options["seconds"], hashed, zone), zone)
 
         return self._register(
@@ -321,8 +321,9 @@ class Registry(ABC):
         """Check everything, then add the job; without a callback return the decorator that does the latter."""
         trigger = trigger_of if isinstance(trigger_of, Trigger) else trigger_of(callback)
         checked = check_options(options, max_retries, retry_backoff, timeout, max_instances)
-        if trigger.period and checked["jitter"] >= trigger.period:
-            raise ValueError(f"jitter must be less than the interval, got {options['jitter']!r}")
+        for name in ("jitter", "spread"):
+            if trigger.period and checked[name] >= trigger.period:
+                raise ValueError(f"{name} must be less than the interval, got {options[name]!r}")
         self._slots(trigger, checked)
         if callback is None:
             # As they are now; an iterator gives its items only once.
@@ -338,6 +339,7 @@ class Registry(ABC):
             tags=checked["tags"],
             zone=trigger.zone,
             jitter=checked["jitter"],
+            spread=checked["spread"],
             max_retries=checked["max_retries"],
             retry_backoff=checked["retry_backoff"],
             timeout=checked["timeout"],
@@ -358,6 +360,7 @@ class Registry(ABC):
             log_warning(f"{self.name} was shut down: jobs that are registered now never run")
 
         kept = None if not managed and record.is_default(trigger.schedule is not None) else record
+        delay = checked["spread"] and spread_of(checked["id"] or stable_name_of(callback), checked["spread"])
         slot, until = self._slots(trigger, checked)
         reference: int = self._engine.add(
             called,
@@ -373,6 +376,12 @@ class Registry(ABC):
             checked["max_runs"],
             checked["immediate"],
             kept is not None,  # held until it is in the book, so that its first run knows its name
+            checked["misfire_grace_time"],
+            checked["catch_up"],
+            checked["overlap"] == "queue",
+            checked["from_end"],
+            delay,
+            trigger.begin(checked["start_at"]),
         )
         return self._enter(reference, kept, checked["replace"])
 

@@ -220,16 +220,13 @@ class Scheduler(Registry):
         elif at is not None:
             trigger = At(at, "at")
         record = self._book.options.get(reference)
-        if trigger.period and record is not None and record.jitter >= trigger.period:
-            raise ValueError(f"every must be longer than the job's jitter, got {every!r}")
-        slot, _ = self._slots(
-            trigger,
-            {
-                "start_at": None if start_at is None else wall_ns_of(start_at, "start_at"),
-                "until": None if snapshot.until == NEVER else snapshot.until,
-            },
-        )
-        if not self._engine.reschedule(reference, trigger.period, trigger.schedule, slot, trigger.wall):
+        if trigger.period and record is not None and max(record.jitter, record.spread) >= trigger.period:
+            raise ValueError(f"every must be longer than the job's jitter and spread, got {every!r}")
+        start_ns = None if start_at is None else wall_ns_of(start_at, "start_at")
+        end_ns = None if snapshot.until == NEVER else snapshot.until
+        slot, _ = self._slots(trigger, {"start_at": start_ns, "until": end_ns})
+        begin_ns = trigger.begin(start_ns)
+        if not self._engine.reschedule(reference, trigger.period, trigger.schedule, slot, trigger.wall, begin_ns):
             raise KeyError(id)
         if record is None and trigger.text is not None:
             record = self._book.options[reference] = JobOptions()

@@ -52,7 +52,13 @@ class JobEngine:
     def resume(self, reference: int) -> bool: ...
     def run_job(self, reference: int) -> bool | None: ...
     def reschedule(
-        self, reference: int, period: int, schedule: CalendarSchedule | None, slot: int, wall: bool
+        self,
+        reference: int,
+        period: int,
+        schedule: CalendarSchedule | None,
+        slot: int,
+        wall: bool,
+        begin: int = ...,
     ) -> bool: ...
     def pause_all(self) -> None: ...
     @property
