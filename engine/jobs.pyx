@@ -210,6 +210,8 @@ cdef bint job_choose(
             job.slot = latest[0]
         return room
     limit = min(horizon, shifted(job.busy_until, offset - lag - 1)) if room else horizon
+    if job.flags & QUEUES and (job.slot <= limit or has_backlog(job)):
+        limit = horizon                  # first in, first out
     if job.slot <= limit:
         if job.flags & QUEUES:
             fill_backlog(core, index, job, limit, lag, COALESCED, now)

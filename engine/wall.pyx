@@ -52,6 +52,8 @@ cdef void plan_anew(Core *core, int64_t moved, int64_t here) noexcept nogil:
         job = job_at(core, slot.record)
         if not job.flags & WALL:
             continue
+        if moved >= STEP:
+            job.busy_until = -NEVER      # its runs were not in progress when the slots passed over were due
         if moved <= -STEP and job.schedule != NULL and (job.schedule.calendar.wildcard or moved <= -CORRECTION):
             job.slot = schedule_next(
                 job.schedule, here if job.rare == NULL else max(here, job.rare.begin - 1)
