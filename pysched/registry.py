@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from pysched import engine as chosen_engine
 from pysched.book import JobBook
-from pysched.callbacks import PLAIN, check_callback, is_simple, qualified_name_of, wanted_of
+from pysched.callbacks import PLAIN, check_callback, is_async, is_simple, qualified_name_of, wanted_of
 from pysched.clock import NEVER
 from pysched.job import JobOptions
 from pysched.options import ONCE, REPEATED, SCHEDULED, check_cron_options, check_options, given, shows
@@ -21,6 +21,7 @@ from pysched.views import JobView
 from pysched.zones import parse_zone
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Callable, Mapping
     from concurrent.futures import Executor
     from datetime import datetime, tzinfo
@@ -51,11 +52,18 @@ class Registry(ABC):
 
     _backend: ClassVar[Any] = chosen_engine  # tests name another: JobEngine, CalendarSchedule, Calendar and Zone
 
-    def __init__(self, executor: Executor | int, clock: Clock | None, name: str, zone: tzinfo) -> None:
+    def __init__(
+        self,
+        executor: Executor | int,
+        clock: Clock | None,
+        name: str,
+        zone: tzinfo,
+        loop: AbstractEventLoop | None,
+    ) -> None:
         self._zone = zone
         self._engine = self._backend.JobEngine(self, executor, clock, name, f"{next(_SERIALS):x}-")
-        self._book = JobBook(self._engine.prefix, self._lives, self._engine.is_calling)
-        self._runner = Runner(self._engine, clock, self)
+        self._book = JobBook(self._engine.prefix, self._lives, self._is_calling)
+        self._runner = Runner(self._engine, clock, self, loop)
         self._view = JobView(self._book, zone)
         self._schedules = Schedules(self._backend)
         self._closed = False
@@ -335,7 +343,7 @@ class Registry(ABC):
             on_error=checked["on_error"],
         )
         called: Callable[..., object] = callback
-        managed = record.needs_runner() or wanted != PLAIN or bool(kwargs)
+        managed = record.needs_runner() or wanted != PLAIN or bool(kwargs) or is_async(callback)
         if managed:
             zone = trigger.zone or self._zone
             called = ManagedJob(self._runner, callback, args, kwargs, wanted, record, zone, self._book.id_of)
@@ -403,6 +411,9 @@ class Registry(ABC):
 
     def _lives(self, reference: int) -> bool:
         return self._engine.snapshot(reference) is not None
+
+    def _is_calling(self, reference: int) -> bool:
+        return self._engine.is_calling(reference) or self._runner.awaits(reference)
 
     # -- removing --
 

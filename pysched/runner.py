@@ -10,17 +10,20 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone, tzinfo
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pysched.awaitables import is_awaitable, refuse
+from pysched.awaitables import is_awaitable, is_cancellation
 from pysched.callbacks import name_of
 from pysched.clock import DrivingClock
+from pysched.coroutines import SHUT_DOWN, TIMED_OUT, CoroutineCall, Coroutines
 from pysched.current import managed_run
 from pysched.errors import JobCancelled
 from pysched.token import CancelToken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from asyncio import AbstractEventLoop
+    from collections.abc import Awaitable, Callable, Mapping
 
     from pysched.callbacks import Wanted
     from pysched.clock import Clock
@@ -96,6 +99,9 @@ class Timers(Protocol):
 class Owner(Protocol):
     """Whom runs tell what becomes of them. The first two raise nothing."""
 
+    @property
+    def name(self) -> str: ...
+
     def _report(self, error: BaseException, run: JobRun | None, options: JobOptions) -> None:
         """An attempt has failed."""
 
@@ -112,10 +118,13 @@ class Owner(Protocol):
 class Runner:
     """The runs in progress of one scheduler, and how their failures are told."""
 
-    def __init__(self, timers: Timers, clock: Clock | None, owner: Owner) -> None:
+    def __init__(
+        self, timers: Timers, clock: Clock | None, owner: Owner, loop: AbstractEventLoop | None = None
+    ) -> None:
         self.timers = timers
         self.clock = clock
         self.owner = owner
+        self.coroutines = Coroutines(clock, lambda: owner.name, loop)
         self.closing = False
         self.open: dict[int, dict[ManagedRun, None]] = {}  # ticks that have not ended, by their job's reference
         # What `current_run` gave last in jobs that are not managed, by thread: reference, number of the run, the run.
@@ -146,13 +155,23 @@ class Runner:
         """`cancel_all`, and the same to every run that is still to come: for good."""
         self.closing = True
         self.cancel_all()
+        self.coroutines.close()
 
     def cancel_all(self) -> None:
         """Fire the tokens of all runs in progress and drop their retries."""
         for _, _, plain in list(self.plain.values()):
             plain.cancel._fire()
-        for run in self.all_open():
+        for run in [*self.all_open(), *list(self.abandoned)]:
             run.cancel()
+
+    def awaits(self, reference: int) -> bool:
+        """Whether a coroutine of that job goes on; O(runs)."""
+        runs = [*self.open.get(reference, ()), *list(self.abandoned)]
+        return any(run.coroutine is not None and run.calling and run.ticket.reference == reference for run in runs)
+
+    def is_own(self, run: JobRun | None) -> bool:
+        """Whether it is a run of this scheduler's that goes on; O(runs)."""
+        return run is not None and any(each.token is run.cancel for each in [*self.all_open(), *list(self.abandoned)])
 
     def drop_retries(self, reference: int) -> None:
         """End the ticks of a removed job that wait for a retry; one whose attempt goes on will have no other."""
@@ -165,6 +184,7 @@ class Runner:
         self.abandoned.clear()
         for run in self.all_open():
             run.forget_thread()
+        self.coroutines.after_fork_in_child()
 
     def wait_of(self, attempt: int, backoff: float) -> int:
         """Nanoseconds to wait after that attempt: doubled each time, at most 30 s, times a factor from 0.5 to 1."""
@@ -210,6 +230,8 @@ class ManagedRun:
         "alarm",
         "attempts",
         "calling",
+        "coroutine",
+        "handed",
         "job",
         "job_id",
         "last",
@@ -226,6 +248,8 @@ class ManagedRun:
         self.token = CancelToken(job.runner.clock)
         self.attempts = 0
         self.calling = False
+        self.coroutine: CoroutineCall | None = None  # of the latest attempt
+        self.handed = False  # whether it began as the run of a job that is not managed
         self.over = False
         self.last = False  # whether there is no retry any more, as the job was removed
         self.alarm: Timer | None = None
@@ -238,6 +262,7 @@ class ManagedRun:
         if self.over:  # its time ran out just now
             self.leave()
             return
+        self.coroutine = None
         run: JobRun | None = None
         before = managed_run.set(None)
         try:
@@ -245,14 +270,48 @@ class ManagedRun:
             managed_run.set(run)
             result = self.call(run)
             if is_awaitable(result):
-                raise refuse(result)
+                self.hand_over(result, run)
+                return
         except BaseException as error:
-            retried = self.fail(error, run)
+            self.ended(run, error)
         else:
-            retried = False
-            self.end(None)
+            self.ended(run, None)
         finally:
             managed_run.reset(before)
+
+    def adopt(self, awaitable: Awaitable[object], run: JobRun) -> None:
+        """Go on with the run of a job that is not managed, whose callback has returned an awaitable."""
+        runner = self.job.runner
+        self.calling = self.handed = True
+        self.attempts = 1
+        self.token = run.cancel
+        before = managed_run.set(run)
+        try:
+            runner.opened(self)
+            if runner.closing:
+                self.token._fire()
+            self.hand_over(awaitable, run)
+        except BaseException as error:
+            self.ended(run, error)
+        finally:
+            managed_run.reset(before)
+
+    def hand_over(self, awaitable: Awaitable[object], run: JobRun) -> None:
+        """Let the loop await it, which calls `ended`; what is raised says why it does not."""
+        coroutines = self.job.runner.coroutines
+        coroutine = self.coroutine = CoroutineCall(awaitable, run.run_id, partial(self.ended, run))
+        coroutines.start(coroutine)
+        # Who fired the token before the start had nothing to cancel; whether it goes on is for the loop to know.
+        if self.token.cancelled:
+            coroutines.cancel(coroutine, TIMED_OUT)
+
+    def ended(self, run: JobRun | None, error: BaseException | None) -> None:
+        """The call of an attempt, or the coroutine that it returned, has ended."""
+        if error is None:
+            retried = False
+            self.end(None)
+        else:
+            retried = self.fail(error, run)
         if not retried:  # else the next attempt may be going on already
             self.leave()
 
@@ -273,7 +332,7 @@ class ManagedRun:
         scheduled = at(ticket.scheduled_wall_ns, job.zone)
         return JobRun(self.job_id, job.name, ticket.number, scheduled, self.attempts, self.token)
 
-    def call(self, run: JobRun) -> object:
+    def call(self, run: JobRun) -> Any:
         job = self.job
         kwargs = dict(job.kwargs)
         if job.wanted.cancel:
@@ -285,7 +344,7 @@ class ManagedRun:
     def fail(self, error: BaseException, run: JobRun | None) -> bool:
         """Tell of an attempt that failed, and retry it or end the tick; whether it will be retried."""
         job, runner = self.job, self.job.runner
-        cancelled = isinstance(error, JobCancelled)
+        cancelled = isinstance(error, JobCancelled) or (self.token.cancelled and is_cancellation(error))
         if not cancelled:
             runner.owner._report(error, run, job.options)
         if self.attempts > job.options.max_retries or cancelled or self.is_final():
@@ -326,6 +385,7 @@ class ManagedRun:
             return
         self.over = True
         self.token._fire()
+        coroutine = self.coroutine
         if self.retry is not None:
             self.retry.cancel()
         timeout = self.job.options.timeout or 0.0
@@ -349,12 +409,17 @@ class ManagedRun:
         runner.closed(self)
         self.ticket.finish(True, True)
         runner.owner._report_timeout(self.job_id, self.job.name, timeout)
+        if coroutine is not None:
+            runner.coroutines.cancel(coroutine, TIMED_OUT)
         if not self.calling:  # it ended while this was going on
             runner.abandoned.pop(self, None)
 
     def cancel(self) -> None:
-        """Fire the token; a tick that waits for a retry ends at once."""
+        """Fire the token and cancel the coroutine; a tick that waits for a retry ends at once."""
         self.token._fire()
+        coroutine = self.coroutine
+        if coroutine is not None:
+            self.job.runner.coroutines.cancel(coroutine, SHUT_DOWN)
         self.drop_retry(JobCancelled("the scheduler was shut down before the retry"))
 
     def drop_retry(self, error: BaseException) -> None:
@@ -367,7 +432,10 @@ class ManagedRun:
         if self.calling:
             self.over = self.last = True
             self.job.runner.closed(self)
-            self.ticket.give_back()
+            if self.handed:  # the engine has given its instance back
+                self.ticket.claim()
+            else:
+                self.ticket.give_back()
 
 
 def text_of(error: BaseException) -> str:

@@ -39,12 +39,12 @@ JOB_NAMES = {"CancelToken", "JobCancelled", "JobInfo", "JobRun", "Scheduler", "c
 # At import time a module imports only what stands above it here, never its own line. What a function imports
 # when it is called is free: it happens later. `testing` is for users' tests; nobody imports it.
 LAYERS = (
-    {"attributes", "awaitables", "callbacks", "current", "errors", "offsets", "zones"},
-    {"reports"},
+    {"attributes", "awaitables", "current", "errors", "offsets", "zones"},
+    {"callbacks", "reports"},
     {"clock", "lifecycle", "stats", "waiting"},
     {"_engine", "_pure"},
     {"engine"},
-    {"schedule", "token"},
+    {"coroutines", "private_loop", "schedule", "token", "virtual_loop"},
     {"job", "options", "schedules"},
     {"book", "commands", "forecast", "runner", "trigger"},
     {"cancellation", "scheduler_queue", "views"},
