@@ -92,7 +92,7 @@ class CoroutineCall:
         except BaseException:
             body.close()
             raise
-        self._task.add_done_callback(lambda _: ended(self))
+        self._task.add_done_callback(lambda _: ended(self), context=self._context)
 
     def cancel_here(self, reason: int) -> None:
         """On the thread of its loop."""
@@ -154,22 +154,23 @@ class Lane:
 
     def _serve(self) -> None:
         self._woken = False  # before the look: what is asked for from now on wakes the loop again
-        for _ in range(BATCH):
-            try:
-                call, reason = self._orders.popleft()
-            except IndexError:
-                return
-            if call not in self._calls:
-                continue
-            if reason:
-                call.cancel_here(reason)
-                continue
-            try:
-                call.begin(self.loop, self._task_done)
-            except BaseException as error:  # a task factory of the user's, say
-                self._ended(call, error)
-        if self._orders:
-            self._wake()
+        try:
+            for _ in range(min(BATCH, len(self._orders))):
+                self._see_to(*self._orders.popleft())
+        finally:
+            if self._orders:
+                self._wake()
+
+    def _see_to(self, call: CoroutineCall, reason: int) -> None:
+        if call not in self._calls:
+            return
+        if reason:
+            call.cancel_here(reason)
+            return
+        try:
+            call.begin(self.loop, self._task_done)
+        except BaseException as error:  # of a task factory of the user's, say
+            self._ended(call, error)
 
     def _task_done(self, call: CoroutineCall) -> None:
         self._ended(call, call.result())
@@ -314,11 +315,13 @@ class Coroutines:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0.0:
                 return
-            if all(call.lane is None or not call.lane.loop.is_running() for call in list(self.calls)):
+            if not any(call.lane is not None and call.lane.loop.is_running() for call in list(self.calls)):
                 break
             self._waiters.wait_for(self._is_idle, LOOK_S if left is None else min(LOOK_S, left))
-        if own is not None and not self.calls:
-            own.settle(left)
+        if not self.calls:
+            self._captured = self._lane = None
+            if own is not None:
+                own.settle(left)
 
     def _is_idle(self) -> bool:
         return not self.calls

@@ -303,7 +303,7 @@ class ManagedRun:
         coroutines.start(coroutine)
         # Who fired the token before the start had nothing to cancel; whether it goes on is for the loop to know.
         if self.token.cancelled:
-            coroutines.cancel(coroutine, TIMED_OUT)
+            coroutines.cancel(coroutine, TIMED_OUT if self.over else SHUT_DOWN)
 
     def ended(self, run: JobRun | None, error: BaseException | None) -> None:
         """The call of an attempt, or the coroutine that it returned, has ended."""

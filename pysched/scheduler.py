@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pysched import lifecycle
 from pysched.callbacks import PLAIN
-from pysched.clock import NEVER
+from pysched.clock import NEVER, DrivingClock
 from pysched.commands import ScheduledCommand
 from pysched.current import introduce, managed_run
 from pysched.engine import CommandScheduler
@@ -380,7 +380,8 @@ class Scheduler(Registry):
     def _at_exit(self) -> None:
         self._closed = True
         self._runner.close()
-        self._runner.coroutines.wait(EXIT_WAIT_S)
+        if not isinstance(self._runner.clock, DrivingClock):
+            self._runner.coroutines.wait(EXIT_WAIT_S)
 
     def _after_fork_in_child(self) -> None:
         self._book.after_fork_in_child()
