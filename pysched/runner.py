@@ -231,7 +231,6 @@ class ManagedRun:
         "attempts",
         "calling",
         "coroutine",
-        "handed",
         "job",
         "job_id",
         "last",
@@ -249,7 +248,6 @@ class ManagedRun:
         self.attempts = 0
         self.calling = False
         self.coroutine: CoroutineCall | None = None  # of the latest attempt
-        self.handed = False  # whether it began as the run of a job that is not managed
         self.over = False
         self.last = False  # whether there is no retry any more, as the job was removed
         self.alarm: Timer | None = None
@@ -282,7 +280,7 @@ class ManagedRun:
     def adopt(self, awaitable: Awaitable[object], run: JobRun) -> None:
         """Go on with the run of a job that is not managed, whose callback has returned an awaitable."""
         runner = self.job.runner
-        self.calling = self.handed = True
+        self.calling = True
         self.attempts = 1
         self.token = run.cancel
         before = managed_run.set(run)
@@ -432,10 +430,7 @@ class ManagedRun:
         if self.calling:
             self.over = self.last = True
             self.job.runner.closed(self)
-            if self.handed:  # the engine has given its instance back
-                self.ticket.claim()
-            else:
-                self.ticket.give_back()
+            self.ticket.give_back()
 
 
 def text_of(error: BaseException) -> str:

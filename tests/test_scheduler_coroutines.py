@@ -220,7 +220,7 @@ def test_one_that_never_gets_on_is_an_error(scheduler, clock, monkeypatch):
     monkeypatch.setattr("pysched.virtual_loop.STEPS_AN_INSTANT", 1000)
 
     async def job():
-        while True:
+        while True:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
     scheduler.after(1, job)
