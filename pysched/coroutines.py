@@ -159,7 +159,8 @@ class Lane:
                 self._see_to(*self._orders.popleft())
         finally:
             if self._orders:
-                self._wake()
+                self._woken = True
+                self.loop.call_soon(self._serve)  # behind what waits already
 
     def _see_to(self, call: CoroutineCall, reason: int) -> None:
         if call not in self._calls:

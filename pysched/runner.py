@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone, tzinfo
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,11 +18,13 @@ from pysched.clock import DrivingClock
 from pysched.coroutines import SHUT_DOWN, TIMED_OUT, CoroutineCall, Coroutines
 from pysched.current import managed_run
 from pysched.errors import JobCancelled
+from pysched.job_run import JobRun, at, text_of
 from pysched.token import CancelToken
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Awaitable, Callable, Mapping
+    from datetime import tzinfo
 
     from pysched.callbacks import Wanted
     from pysched.clock import Clock
@@ -33,44 +34,6 @@ __all__ = ["JobRun", "ManagedJob", "Runner", "at", "text_of"]
 
 LONGEST_RETRY_WAIT_S = 30.0
 NS = 1_000_000_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-
-
-class JobRun:
-    """The run that a callback is part of: what a parameter `ctx` gets, and `current_run()` gives.
-
-    `job_id`, `job_name`, `run_id` (the job's id and a number), `scheduled_time` (the slot: aware, in the job's zone),
-    `attempt` (from 1), `cancel` (its `CancelToken`).
-    """
-
-    __slots__ = ("attempt", "cancel", "job_id", "job_name", "run_id", "scheduled_time")
-
-    def __init__(
-        self,
-        job_id: str,
-        job_name: str,
-        number: int,
-        scheduled_time: datetime,
-        attempt: int,
-        cancel: CancelToken,
-    ) -> None:
-        self.job_id = job_id
-        self.job_name = job_name
-        self.run_id = f"{job_id}#{number}"
-        self.scheduled_time = scheduled_time
-        self.attempt = attempt
-        self.cancel = cancel
-
-    def __repr__(self) -> str:
-        return f"<JobRun {self.run_id} of {self.scheduled_time.isoformat()}, attempt {self.attempt}>"
-
-
-def at(wall_ns: int, zone: tzinfo) -> datetime:
-    """A moment of the wall clock, aware, cut to the microsecond; the last that a datetime can be, if it is later."""
-    try:
-        return (_EPOCH + timedelta(microseconds=wall_ns // 1000)).astimezone(zone)
-    except OverflowError:
-        return datetime.max.replace(tzinfo=zone)
 
 
 class Ticket(Protocol):
@@ -431,12 +394,3 @@ class ManagedRun:
             self.over = self.last = True
             self.job.runner.closed(self)
             self.ticket.give_back()
-
-
-def text_of(error: BaseException) -> str:
-    """``TypeName: text``, without a space at the end if there is no text."""
-    try:
-        text = str(error)
-    except BaseException as failure:
-        text = f"<its text could not be had: {type(failure).__name__}>"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

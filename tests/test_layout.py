@@ -45,7 +45,7 @@ LAYERS = (
     {"_engine", "_pure"},
     {"engine"},
     {"coroutines", "private_loop", "schedule", "token", "virtual_loop"},
-    {"job", "options", "schedules"},
+    {"job", "job_run", "options", "schedules"},
     {"book", "commands", "forecast", "runner", "trigger"},
     {"cancellation", "scheduler_queue", "views"},
     {"registry", "worker"},
