@@ -338,6 +338,14 @@ class Coroutines:
             own.own.leave_in_parent()
         _left_in_parent.append(calls)
         self._captured = None
+        if self._given is not None and self._given.is_running():  # not in this process, where nobody runs it
+            self._given = None
+
+    def __del__(self) -> None:
+        """A scheduler that was not shut down leaves no thread behind."""
+        own = self._own
+        if own is not None and own.own is not None:
+            own.own.stop_when_idle()
 
 
 _left_in_parent: list[object] = []

@@ -124,17 +124,17 @@ class Runner:
         """Fire the tokens of all runs in progress and drop their retries."""
         for _, _, plain in list(self.plain.values()):
             plain.cancel._fire()
-        for run in [*self.all_open(), *list(self.abandoned)]:
+        for run in self.all_open() + list(self.abandoned):
             run.cancel()
 
     def awaits(self, reference: int) -> bool:
         """Whether a coroutine of that job goes on; O(runs)."""
-        runs = [*self.open.get(reference, ()), *list(self.abandoned)]
+        runs = list(self.open.get(reference, ())) + list(self.abandoned)
         return any(run.coroutine is not None and run.calling and run.ticket.reference == reference for run in runs)
 
     def is_own(self, run: JobRun | None) -> bool:
         """Whether it is a run of this scheduler's that goes on; O(runs)."""
-        return run is not None and any(each.token is run.cancel for each in [*self.all_open(), *list(self.abandoned)])
+        return run is not None and any(each.token is run.cancel for each in self.all_open() + list(self.abandoned))
 
     def drop_retries(self, reference: int) -> None:
         """End the ticks of a removed job that wait for a retry; one whose attempt goes on will have no other."""
@@ -369,9 +369,9 @@ class ManagedRun:
         runner.owner._set_error(self.ticket.reference, text)
         runner.closed(self)
         self.ticket.finish(True, True)
-        runner.owner._report_timeout(self.job_id, self.job.name, timeout)
         if coroutine is not None:
             runner.coroutines.cancel(coroutine, TIMED_OUT)
+        runner.owner._report_timeout(self.job_id, self.job.name, timeout)
         if not self.calling:  # it ended while this was going on
             runner.abandoned.pop(self, None)
 

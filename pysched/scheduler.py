@@ -159,9 +159,12 @@ class Scheduler(Registry):
     def _job_returned(self, ticket: Ticket, awaitable: Awaitable[object]) -> None:
         """The callback of an unmanaged job has returned an awaitable: from here on the run is a managed one."""
         reference = ticket.reference
-        run = self._current_run()  # which the callback may have asked for already
-        if run is None:  # of an executor that is no thread pool
-            run = self._plain_run(reference, ticket.number, ticket.scheduled_wall_ns, None)
+        of_ticket = reference, ticket.number, ticket.scheduled_wall_ns
+        try:
+            # The callback may have asked for it already; there is none on an executor that is no thread pool.
+            run = self._current_run() or self._plain_run(*of_ticket, None)
+        except BaseException:  # of a zone of the user's, say
+            run = self._plain_run(*of_ticket, fixed_zone.utc)
         options = self._book.options_of(reference)
         job = ManagedJob(self._runner, _nothing, (), {}, PLAIN, options, self._zone, lambda _: run.job_id)
         ManagedRun(job, ticket).adopt(awaitable, run)

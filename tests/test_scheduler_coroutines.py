@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import functools
 import gc
+import inspect
 import sys
 import threading
 import weakref
@@ -86,7 +87,7 @@ def test_decorators_take_them_too(scheduler, clock):
 
     clock.advance(3)
     assert seen == [1.0, 2.0, 3.0]
-    assert asyncio.iscoroutinefunction(job)
+    assert inspect.iscoroutinefunction(job)
 
 
 async def generator():

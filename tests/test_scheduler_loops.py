@@ -567,6 +567,17 @@ def test_a_scheduler_whose_runs_have_ended_is_collected(scheduler_type):
     assert known() is None
 
 
+def test_one_that_is_not_shut_down_leaves_no_loop_behind(scheduler_type):
+    scheduler = scheduler_type(timezone="UTC")
+    scheduler.after(0, nap)
+    scheduler.start_background()
+    assert wait_until(lambda: not len(scheduler))
+    scheduler._engine.stop(None)  # as when `run` ends with Ctrl-C
+    scheduler = None
+    gc.collect()
+    assert wait_until(lambda: "pysched-asyncio" not in [thread.name for thread in threading.enumerate()])
+
+
 # A loop that serves others.
 
 
