@@ -118,6 +118,7 @@ cdef struct Job:                     # definition and accounting of a job of a `
     uint32_t waiting                 # runs in the ready ring
     uint32_t active                  # runs started and not ended, those that wait for a retry included
     uint32_t instances               # the greatest number of both together
+    uint32_t taken_back              # starts that an executor undid: numbers of runs are not given twice
     uint8_t flags
 
 cdef struct References:              # owned, to be dropped outside the mutex
@@ -192,6 +193,7 @@ cdef struct Core:
     int64_t wall_offset              # wall clock - monotonic clock, ns
     uint64_t random                  # state of the generator of jitter
     bint all_paused
+    bint closed                      # it starts no more: what is due never comes
     bint keeps_wall                  # whether `wall_offset` is kept
     size_t reserved                  # slots and nodes promised to a call_many in progress
 
@@ -283,6 +285,13 @@ cdef inline void take_references(Slot *slot, References *garbage) noexcept nogil
 cdef inline int64_t time_left(int64_t until, int64_t now) noexcept nogil:
     """until - now, for until > now; NEVER if `until` is, whatever sign a user's clock gives to `now`."""
     return NEVER if until == NEVER or (now < 0 and until > NEVER + now) else until - now
+
+
+cdef inline int64_t shifted(int64_t time, int64_t by) noexcept nogil:
+    """time + by, within -NEVER and NEVER."""
+    if by >= 0:
+        return time + by if time < NEVER - by else NEVER
+    return time + by if time > -NEVER - by else -NEVER
 
 
 cdef inline int64_t saturating_add(int64_t a, int64_t b) noexcept nogil:

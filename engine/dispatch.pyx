@@ -282,7 +282,10 @@ def _loop_thread(Dispatcher self not None, pool, uint32_t epoch):
 
 
 cdef int begin(Dispatcher self, bint resume) except -1:
-    """Makes the core a started one with a loop to come: 1; 0 if it has one already, 2 if a stop was taken back."""
+    """Makes the core a started one with a loop to come: 1.
+
+    0 if it has one already, 2 if a stop was taken back, 3 if it was closed.
+    """
     cdef Core *core = self.c
     cdef int result = 1
     cdef int64_t now = now_of(self)
@@ -292,7 +295,9 @@ cdef int begin(Dispatcher self, bint resume) except -1:
             raise RuntimeError("an engine cannot be started while the interpreter ends")
     cdef bint opened = True
     lock(&core.mutex)
-    if core.phase == STARTED or (core.phase == STOPPING and not resume):
+    if core.closed:
+        result = 3
+    elif core.phase == STARTED or (core.phase == STOPPING and not resume):
         result = 0
     elif core.phase == STOPPING:
         core.phase = STARTED
@@ -341,7 +346,7 @@ cdef int listed(Dispatcher self, int (*action)(Dispatcher) except -1) except -1:
 cdef int launch(Dispatcher self) except -1:
     cdef Core *core = self.c
     cdef int begun = begin(self, True)
-    if begun == 0:
+    if begun == 0 or begun == 3:
         return 0
     if begun == 2:
         self.wake()
@@ -362,11 +367,15 @@ cdef int launch(Dispatcher self) except -1:
 
 
 cdef int run_here(Dispatcher self) except -1:
+    cdef int begun
     cdef SignalPipe signals = None
     cdef bint on_main_thread = threading.current_thread() is threading.main_thread()
     if self.driven:
         raise RuntimeError(f"{self.name}: its clock runs it; there is nothing for run() to wait for")
-    if not begin(self, False):
+    begun = begin(self, False)
+    if begun == 3:
+        return 0
+    if begun == 0:
         raise RuntimeError(f"{self.name} is running already")
     pool = None
     try:
@@ -498,7 +507,7 @@ cdef bint has_ended(Dispatcher self) noexcept:
 
 
 cdef bint wait_idle(Dispatcher self, object timeout) except -1:
-    """Waits until nothing is due, queued or running; whether that came about."""
+    """Waits until nothing is due (unless the core is closed), queued or running; whether that came about."""
     cdef size_t own
     cdef bint inside
     if is_finalizing():                  # threads of daemon loops are gone: what is queued stays so
@@ -520,7 +529,7 @@ cdef bint is_idle(Dispatcher self) except -1:
     lock(&core.mutex)
     core_prune(core)
     idle = (core.ring_count == core.zombies and core.running == 0
-            and (core.heap.size == 0 or core.heap.nodes[0].when > now))
+            and (core.heap.size == 0 or core.heap.nodes[0].when > now or core.closed))
     unlock(&core.mutex)
     return idle
 

@@ -15,7 +15,7 @@ cdef class JobEngine(Dispatcher):
 
     cdef uint64_t place(
         self, Entry *entry, int64_t period, Schedule *schedule, int64_t slot, int flags, uint32_t instances,
-        const Job *more,
+        const Job *more, bint held=*,
     ) except 0
     cdef TimerHandle single(self, int64_t delay, object callback, int flags)
     cdef Slot *find(self, uint64_t reference) noexcept

@@ -40,6 +40,7 @@ from .core cimport (
     entry_call,
     job_at,
     saturating_add,
+    shifted,
     slot_at,
 )
 from .dispatch cimport run as run_here
@@ -54,7 +55,7 @@ from .handle cimport TimerHandle, new_handle
 from .heap cimport SLOT_BITS, SLOT_MASK
 from .interpreter cimport call, id_of, is_awaitable, is_simple, take_exception, this_thread
 from .invariants cimport core_check
-from .jobs cimport FAILED, job_draw, job_has_room, job_pause, job_queue, job_regrid, job_resume
+from .jobs cimport FAILED, job_arm, job_draw, job_has_room, job_leave_heap, job_pause, job_queue, job_regrid, job_resume
 from .platform cimport NEVER, lock, monotonic_ns, unlock, wall_ns
 from .schedule cimport CalendarSchedule, Schedule, schedule_next
 from .slab cimport slab_reserve, slab_room, slab_take
@@ -64,6 +65,9 @@ from .timers cimport core_add, core_detach, core_place, core_reserve, core_wants
 from .waiters cimport core_notify
 
 from pysched.reports import log_error
+
+# The years 1679 to 2261: a year before the engine's time is at its ends, so that sums stay within it.
+cdef object LATEST_WALL = NEVER - (1 << 55)
 
 cdef enum:
     BATCH = 512                      # jobs that are looked at under one hold of the mutex
@@ -89,13 +93,13 @@ cdef class JobEngine(Dispatcher):
     def add(
         self, object callback, tuple args, int64_t period, CalendarSchedule schedule, int64_t slot, bint wall,
         bint managed=False, uint32_t instances=1, int64_t until=NEVER, int64_t jitter=0, uint64_t max_runs=0,
-        bint immediate=False,
+        bint immediate=False, bint held=False,
     ):
         """Adds a job and returns its reference; O(log n).
 
         `period` ns, or `schedule`, or neither: one slot.  `slot`: the first, ns on the wall clock if `wall`, else on
         the monotonic clock.  `managed`: `callback(ticket)` is called instead of `callback(*args)`.  `until` is on the
-        same clock, `jitter` ns, `max_runs` 0: any number.
+        same clock, `jitter` ns, `max_runs` 0: any number.  `held`: nothing of it runs before `arm`.
         """
         cdef Entry entry
         cdef Job more
@@ -113,12 +117,12 @@ cdef class JobEngine(Dispatcher):
         return self.place(
             &entry, period, NULL if schedule is None else &schedule.data, slot,
             (WALL if wall else 0) | (IMMEDIATE if immediate else 0) | (0 if period or schedule is not None else SINGLE),
-            instances, &more,
+            instances, &more, held,
         )
 
     cdef uint64_t place(
         self, Entry *entry, int64_t period, Schedule *schedule, int64_t slot, int flags, uint32_t instances,
-        const Job *more,
+        const Job *more, bint held=False,
     ) except 0:
         """Adds a job and returns its reference; `more` has what is not common, or is NULL."""
         cdef Core *core = self.c
@@ -146,7 +150,7 @@ cdef class JobEngine(Dispatcher):
         if not flags & IMMEDIATE:
             entry.when = slot
             if flags & WALL and slot != NEVER:
-                entry.when -= core.wall_offset
+                entry.when = shifted(slot, -core.wall_offset)
             if more != NULL and more.jitter and not flags & SINGLE:
                 entry.when = saturating_add(entry.when, job_draw(core, more.jitter))
         index = core_place(core, entry, 0)
@@ -172,11 +176,37 @@ cdef class JobEngine(Dispatcher):
         job.instances = instances
         job.flags = flags
         reference = <uint64_t>record.generation << SLOT_BITS | index
-        wake = core_wants_wake(core, entry.when)
+        if held:
+            job_leave_heap(core, index)
+        wake = not held and core_wants_wake(core, entry.when)
         unlock(&core.mutex)
         if wake:
             self.wake()
         return reference
+
+    def arm(self, uint64_t reference):
+        """Lets a job go that was added `held`; nothing if it was removed or paused meanwhile."""
+        cdef Core *core = self.c
+        cdef Slot *slot
+        cdef bint wake = False
+        lock(&core.mutex)
+        slot = self.find(reference)
+        if slot != NULL and slot.state == PAUSED and not job_at(core, slot.record).flags & DISABLED:
+            job_arm(core, <uint32_t>(reference & SLOT_MASK))
+            wake = core_wants_wake(core, slot.when)
+        unlock(&core.mutex)
+        if wake:
+            self.wake()
+
+    def discard(self, uint64_t reference):
+        """Takes back that a job was added `held`."""
+        cdef References garbage
+        lock(&self.c.mutex)
+        core_detach(self.c, <uint32_t>(reference & SLOT_MASK), False, &garbage)
+        self.c.cancelled -= 1
+        self.c.scheduled -= 1
+        unlock(&self.c.mutex)
+        drop(&garbage)
 
     def add_plain(self, object callback, int64_t period, CalendarSchedule schedule=None, bint single=False):
         """Adds a job that is all default, if `callback` is a plain function or method without parameters.
@@ -239,13 +269,26 @@ cdef class JobEngine(Dispatcher):
             return NULL
         return NULL if job_at(self.c, slot.record).flags & LEFT else slot
 
+    def has(self, uint64_t reference):
+        """Whether there is such a job; O(1)."""
+        cdef bint found
+        lock(&self.c.mutex)
+        found = self.find(reference) != NULL
+        unlock(&self.c.mutex)
+        return found
+
     def remove(self, uint64_t reference):
-        """Removes a job: whether that prevented a run that would have come; None if there is no such job."""
+        """Removes a job: whether that prevented a run that would have come, and a snapshot if a run is in progress.
+
+        None if there is no such job.
+        """
         cdef Core *core = self.c
         cdef References garbage
         cdef Slot *slot
         cdef Job *job
-        cdef bint prevented
+        cdef Copy copy
+        cdef bint prevented, active
+        cdef int64_t now = now_of(self)
         lock(&core.mutex)
         slot = self.find(reference)
         if slot == NULL:
@@ -253,11 +296,14 @@ cdef class JobEngine(Dispatcher):
             return None
         job = job_at(core, slot.record)
         prevented = slot.state != ENDED or job.waiting or job.flags & OWED or not job.flags & SINGLE
+        active = job.active != 0
+        if active:
+            take_copy(core, <uint32_t>(reference & SLOT_MASK), now, &copy)
         core_detach(core, <uint32_t>(reference & SLOT_MASK), False, &garbage)
         unlock(&core.mutex)
         core_notify(core)
         drop(&garbage)
-        return prevented
+        return prevented, new_snapshot(&copy) if active else None
 
     def pause(self, uint64_t reference):
         """Lets the job's slots pass by; False if there is no such job."""
@@ -286,16 +332,20 @@ cdef class JobEngine(Dispatcher):
         return slot != NULL
 
     def run_job(self, uint64_t reference):
-        """Queues a run besides the slots: False if all instances are busy; None if there is no such job."""
+        """Queues a run besides the slots: False if all instances are busy; None if there is no such job.
+
+        RuntimeError if the engine is not running.
+        """
         cdef Core *core = self.c
         cdef Slot *slot
         cdef Job *job
         cdef int64_t now = now_of(self)
-        cdef bint room = False, wake = False
+        cdef bint room = False, wake = False, running
         self.read_wall()
         lock(&core.mutex)
         slot = self.find(reference)
-        if slot != NULL:
+        running = core.phase == STARTED
+        if slot != NULL and running:
             job = job_at(core, slot.record)
             room = job_has_room(job)
             if room:
@@ -307,6 +357,8 @@ cdef class JobEngine(Dispatcher):
                 wake = drains_wanted(core) != 0 and core_wants_wake(core, -NEVER)
         unlock(&core.mutex)
         self.look_again(wake)
+        if slot != NULL and not running:
+            raise RuntimeError(f"{self._name} is not running")
         return None if slot == NULL else room
 
     def reschedule(self, uint64_t reference, int64_t period, CalendarSchedule schedule, int64_t slot, bint wall):
@@ -341,6 +393,11 @@ cdef class JobEngine(Dispatcher):
         lock(&self.c.mutex)
         self.c.all_paused = True
         unlock(&self.c.mutex)
+
+    @property
+    def all_paused(self):
+        """Whether `pause_all` is in force."""
+        return self.c.all_paused
 
     def resume_all(self):
         """Ends `pause_all`: single slots that have passed come at once, those of one time in the order of registration.
@@ -497,7 +554,7 @@ cdef class JobEngine(Dispatcher):
 
     def wall_ns(self):
         """The wall clock, ns since the Unix epoch."""
-        return wall_ns() if self.c.native_clock else self.clock.wall_ns()
+        return wall_ns() if self.c.native_clock else bounded(self.clock.wall_ns())
 
     cdef int read_wall(self) except -1:
         cdef int64_t wall
@@ -506,8 +563,8 @@ cdef class JobEngine(Dispatcher):
             wall = wall_ns()
             self.c.wall_offset = wall - monotonic_ns()
         else:
-            # In Python's integers: the clock of a test may be beyond the year 2262.
-            self.c.wall_offset = self.clock.wall_ns() - <object>self.clock_ns()
+            wall = bounded(self.clock.wall_ns())
+            self.c.wall_offset = wall - self.clock_ns()
         return 0
 
     # -- life --
@@ -517,6 +574,17 @@ cdef class JobEngine(Dispatcher):
 
     def run(self):
         run_here(self)
+
+    def close(self):
+        """From now on `start` and `run` do nothing, and `wait_idle` does not wait for what is due."""
+        lock(&self.c.mutex)
+        self.c.closed = True
+        unlock(&self.c.mutex)
+        core_notify(self.c)
+
+    def settle(self):
+        """Lets go of jobs that have left, and tells the owner: what is left to do in the child of a fork."""
+        self.reap()
 
     def stop(self, timeout):
         try:
@@ -537,10 +605,6 @@ cdef class JobEngine(Dispatcher):
 
     def _check(self):
         core_check(self.c)
-
-    def _after_fork_in_child(self):
-        Dispatcher._after_fork_in_child(self)
-        self.reap()
 
     # -- runs --
 
@@ -636,6 +700,11 @@ cdef class JobEngine(Dispatcher):
 
 def order_of(Snapshot snapshot):
     return snapshot.copy.job.order
+
+
+cdef int64_t bounded(wall_ns) except? -1:
+    """The clock of a test may be beyond what the engine's time can be; there it stands still."""
+    return max(-LATEST_WALL, min(wall_ns, LATEST_WALL))
 
 
 cdef struct Paused:

@@ -20,6 +20,7 @@ cdef enum Outcome:
 cdef int64_t job_draw(Core *core, int64_t limit) noexcept nogil
 cdef bint job_has_room(const Job *job) noexcept nogil
 cdef void job_arm(Core *core, uint32_t index) noexcept nogil
+cdef void job_leave_heap(Core *core, uint32_t index) noexcept nogil
 cdef bint job_tick(Core *core, uint32_t index, int64_t now) noexcept nogil
 cdef void job_queue(Core *core, uint32_t index, int64_t slot, int64_t due, bint ticks) noexcept nogil
 cdef void job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept

@@ -25,6 +25,7 @@ from .core cimport (
     Waiting,
     job_at,
     saturating_add,
+    shifted,
     slot_at,
 )
 from .heap cimport heap_pop, heap_push, heap_replace_root
@@ -61,11 +62,11 @@ cdef inline bint is_single(const Job *job) noexcept nogil:
 
 cdef int64_t due_of(Core *core, const Job *job) noexcept nogil:
     """When the job's slot is due, on the monotonic clock; its jitter, which a single slot has not, is drawn anew."""
+    cdef int64_t due
     if job.slot == NEVER:
         return NEVER
-    if job.jitter and not is_single(job):
-        return saturating_add(job.slot - offset_of(core, job), job_draw(core, job.jitter))
-    return job.slot - offset_of(core, job)
+    due = shifted(job.slot, -offset_of(core, job))
+    return saturating_add(due, job_draw(core, job.jitter)) if job.jitter and not is_single(job) else due
 
 
 cdef int64_t pass_by(Job *job, int64_t now, int64_t *latest) noexcept nogil:
@@ -100,9 +101,10 @@ cdef int64_t pass_by(Job *job, int64_t now, int64_t *latest) noexcept nogil:
 # -- in the heap and out of it --------------------------------------------------------------------------------------
 
 cdef void job_arm(Core *core, uint32_t index) noexcept nogil:
-    """Puts a job that is outside of the heap into it, for its slot."""
+    """Puts a job that is outside of the heap into it, for its slot, or for the run at the start that it still has."""
     cdef Slot *slot = slot_at(core, index)
-    slot.when = due_of(core, job_at(core, slot.record))
+    if not job_at(core, slot.record).flags & IMMEDIATE:
+        slot.when = due_of(core, job_at(core, slot.record))
     slot.tie = core_next_tie(core, index)
     slot.state = PENDING
     heap_push(&core.heap, slot.when, slot.tie)
@@ -192,12 +194,12 @@ cdef bint job_tick(Core *core, uint32_t index, int64_t now) noexcept nogil:
     if immediate:
         job.flags &= ~IMMEDIATE
         latest = due + offset
-    elif job.slot > now + offset:
+    elif job.slot > shifted(now, offset):
         rearm_root(core, index, slot)    # the wall clock was set back: never early
         return False
     else:
         if job.jitter:
-            jitter = min(max(due - (job.slot - offset), 0), job.jitter)
+            jitter = min(max(due - shifted(job.slot, -offset), 0), job.jitter)
         passed = pass_by(job, now + offset - jitter, &latest)
         due = latest - offset + jitter
     if core.all_paused:
@@ -259,7 +261,7 @@ cdef void job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept:
     take_waiting(job)
     job.active += 1
     job.started += 1
-    run.number = job.started
+    run.number = job.started + job.taken_back
     run.ticks = ticks
     job.last_start = now + core.wall_offset
 
@@ -269,6 +271,7 @@ cdef void job_refuse(Core *core, Run *run) noexcept nogil:
     cdef Job *job = job_at(core, slot_at(core, run.slot).record)
     job.active -= 1
     job.started -= 1
+    job.taken_back += 1
     job_queue(core, run.slot, run.scheduled - core.wall_offset + offset_of(core, job), run.due, run.ticks)
 
 
@@ -305,6 +308,7 @@ cdef void job_withdraw(Core *core, uint32_t index, uint32_t generation, int64_t 
     cdef Slot *slot = slot_at(core, index)
     if slot.generation == generation:
         job_at(core, slot.record).started -= 1
+        job_at(core, slot.record).taken_back += 1
         give_instance_back(core, index, job_at(core, slot.record), now)
 
 
@@ -324,7 +328,6 @@ cdef void job_pause(Core *core, uint32_t index) noexcept nogil:
     job.flags |= DISABLED
     if slot.state == PENDING:
         job_leave_heap(core, index)
-        job.flags &= ~IMMEDIATE
     elif slot.state == ENDED and job.flags & OWED:
         job.flags &= ~OWED
         slot.state = PAUSED
@@ -385,9 +388,12 @@ cdef void job_regrid(
         schedule.jobs += 1
     drop_queued(core, index)
     if job.until != NEVER and wall != (job.flags & WALL != 0):       # it is on the job's clock, as its slots are
-        job.until += core.wall_offset if wall else -core.wall_offset
-    job.flags &= ~(WALL | OWED | IMMEDIATE | SINGLE)
-    job.flags |= (WALL if wall else 0) | (0 if period or schedule != NULL else SINGLE)
+        job.until = shifted(job.until, core.wall_offset if wall else -core.wall_offset)
+    job.flags &= ~(WALL | OWED | SINGLE)
+    job.flags |= WALL if wall else 0
+    if not period and schedule == NULL:
+        job.flags &= ~IMMEDIATE
+        job.flags |= SINGLE
     job.period = period
     job.schedule = schedule
     job.slot = slot

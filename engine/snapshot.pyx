@@ -4,7 +4,7 @@ cimport cython
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from .core cimport DISABLED, FAILING, PENDING, SINGLE, WALL, Core, Slot, job_at, slot_at
+from .core cimport DISABLED, FAILING, IMMEDIATE, PENDING, SINGLE, WALL, Core, Slot, job_at, slot_at
 from .heap cimport SLOT_BITS
 from .jobs cimport job_passed
 from .platform cimport NEVER
@@ -77,6 +77,11 @@ cdef class Snapshot:
     @property
     def enabled(self):
         return not self.copy.job.flags & DISABLED
+
+    @property
+    def immediate(self):
+        """Whether a run at the start is still to come, before the slot."""
+        return self.copy.job.flags & IMMEDIATE != 0
 
     @property
     def period(self):

@@ -11,13 +11,14 @@ cdef class Ticket:
     cdef Dispatcher engine
     cdef uint32_t slot
     cdef uint32_t generation
-    cdef uint32_t forks
     cdef readonly int64_t scheduled_wall_ns
     cdef readonly uint64_t number
+    cdef int64_t started_ns
     cdef bint claimed
     cdef bint finished
 
     cdef int end(self, Outcome outcome) except -1
+    cdef int64_t now(self) noexcept
 
 
 cdef Ticket new_ticket(Dispatcher engine, const Run *run)

@@ -10,15 +10,17 @@ from .jobs cimport FAILED, SUCCEEDED, TIMED_OUT, Outcome, job_end_run, job_give_
 from .platform cimport lock, unlock
 from .timers cimport core_prune, core_wants_wake
 
+from pysched.reports import log_error
+
 
 cdef Ticket new_ticket(Dispatcher engine, const Run *run):
     cdef Ticket ticket = Ticket.__new__(Ticket)
     ticket.engine = engine
     ticket.slot = run.slot
     ticket.generation = run.generation
-    ticket.forks = engine.c.forks
     ticket.scheduled_wall_ns = run.scheduled
     ticket.number = run.number
+    ticket.started_ns = run.due + run.late
     return ticket
 
 
@@ -53,7 +55,7 @@ cdef class Ticket:
     def give_back(self):
         """Frees the instance of a run that has no outcome: it went with the parent of a fork."""
         cdef Core *core = self.engine.c
-        cdef int64_t now = now_of(self.engine)
+        cdef int64_t now = self.now()
         cdef bint wake
         lock(&core.mutex)
         if not self.finished:
@@ -65,7 +67,7 @@ cdef class Ticket:
 
     cdef int end(self, Outcome outcome) except -1:
         cdef Core *core = self.engine.c
-        cdef int64_t now = now_of(self.engine)
+        cdef int64_t now = self.now()
         cdef bint wake
         lock(&core.mutex)
         if not self.finished:
@@ -76,6 +78,14 @@ cdef class Ticket:
         unlock(&core.mutex)
         self.engine.look_again(wake)
         return 0
+
+    cdef int64_t now(self) noexcept:
+        """The time; that of the run's start if the user's clock fails, as the run must end all the same."""
+        try:
+            return now_of(self.engine)
+        except BaseException as failure:
+            log_error(f"{self.engine._name}: the clock has failed at the end of a run", failure)
+            return self.started_ns
 
 
 cdef bint wants_wake(Core *core) noexcept nogil:

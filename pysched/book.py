@@ -22,14 +22,22 @@ class JobBook:
     """Jobs by id and by reference. Safe in any thread; nothing of it is called with the engine's mutex held.
 
     `prefix`: what default ids begin with. `lives(reference)`: whether the engine has that job. `calls(reference)`:
-    whether a thread is inside of its callback.
+    whether a thread is inside of its callback. `discard(reference)`: takes back that it was added, held.
     """
 
-    def __init__(self, prefix: str, lives: Callable[[int], bool], calls: Callable[[int], bool]) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        lives: Callable[[int], bool],
+        calls: Callable[[int], bool],
+        discard: Callable[[int], None],
+    ) -> None:
         self.prefix = prefix
         self._lives = lives
         self._calls = calls
+        self._discard = discard
         self._naming = RLock()  # held while a job gets an id of the user's
+        self._named: list[tuple[str, int]] = []  # under that lock, by whoever holds it or came in as a signal handler
         self.lookalikes = False  # whether users have taken ids that look like default ones
         self.ids: dict[str, int] = {}  # of jobs that have an id of their own, by it: their references
         self.options: dict[int, JobOptions] = {}  # of jobs that are not all default, by reference
@@ -58,9 +66,6 @@ class JobBook:
             raise KeyError(job_id)
         reference = self.ids.get(job_id) or self._of_default_id(job_id)
         if not reference:
-            with self._naming:  # its first run may ask before it has its name
-                reference = self.ids.get(job_id, 0)
-        if not reference:
             raise KeyError(job_id)
         return reference
 
@@ -82,7 +87,7 @@ class JobBook:
     # -- entering --
 
     def enter(self, reference: int, record: JobOptions | None) -> str:
-        """Enter a new job that was given no id; returns the one that it has."""
+        """Enter a new job that was given no id, and is held if there is a record; returns the id that it has."""
         if record is not None:
             self.options[reference] = record
         return self.checked_id(self.default_id(reference), reference)
@@ -97,23 +102,30 @@ class JobBook:
                 self.options.setdefault(reference, JobOptions()).id = job_id
         return job_id
 
-    def enter_as(self, job_id: str, record: JobOptions, replace: bool, add: Callable[[], int]) -> tuple[int, int]:
-        """Enter what `add` adds under an id of the user's.
+    def enter_as(self, job_id: str, reference: int, record: JobOptions, replace: bool) -> list[int]:
+        """Enter a new job, which is still held, under an id of the user's; returns the jobs that it is to replace.
 
-        Returns its reference, and that of the job that it is to replace, or 0. Raises ValueError, with nothing added,
-        if the id is taken and not `replace`.
+        Raises ValueError, with the job discarded, if the id is taken and not `replace`.
         """
         with self._naming:
-            old = self.ids.get(job_id) or self._of_default_id(job_id)
-            if old and not self._lives(old):  # its end is about to be told
-                old = 0
-            if old and not replace:
-                raise ValueError(f"id {job_id!r} is taken; use replace=True to replace that job")
-            reference = add()
-            self.options[reference] = record
-            self.ids[job_id] = reference
-            self.lookalikes = self.lookalikes or job_id.startswith(self.prefix)
-        return reference, old
+            begin = len(self._named)
+            try:
+                old = self.ids.get(job_id) or self._of_default_id(job_id)
+                if old and not self._lives(old):  # its end is about to be told
+                    old = 0
+                if old and not replace:
+                    self._discard(reference)
+                    raise ValueError(f"id {job_id!r} is taken; use replace=True to replace that job")
+                self.options[reference] = record
+                self.ids[job_id] = reference
+                self._named.append((job_id, reference))
+                # A signal handler, or a destructor, may have taken the id since it was looked up.
+                rivals = [other for name, other in self._named[begin:] if name == job_id and other != reference]
+                rivals = [other for other in rivals if other != self.ids[job_id] and self._lives(other)]
+                self.lookalikes = self.lookalikes or job_id.startswith(self.prefix)
+            finally:
+                del self._named[begin:]
+        return [old, *rivals] if old else rivals
 
     def set_error(self, reference: int, text: str) -> None:
         self.errors[reference] = text
@@ -144,7 +156,8 @@ class JobBook:
         return [(reference, info) for reference, info in list(self.departed.items()) if self._calls(reference)]
 
     def after_fork_in_child(self) -> None:
-        self._naming = RLock()  # a thread of the parent may have held it
+        self._naming = RLock()  # a thread of the parent may have held the other one
+        self._named.clear()
         self.departed.clear()
 
     def check(self) -> None:

@@ -98,8 +98,8 @@ def name_of(callback: object) -> str:
     if type(callback) is FunctionType:
         return callback.__name__
     name = _text_attribute(callback, "__name__")
-    while name is None and isinstance(callback, partial):
-        callback = callback.func
+    while name is None and issubclass(type(callback), partial):  # `isinstance` asks the object, and a dead proxy raises
+        callback = callback.func  # type: ignore[attr-defined]
         name = _text_attribute(callback, "__name__")
     return type(callback).__name__ if name is None else name
 

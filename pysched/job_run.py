@@ -53,7 +53,11 @@ def at(wall_ns: int, zone: tzinfo) -> datetime:
 def text_of(error: BaseException) -> str:
     """``TypeName: text``, without a space at the end if there is no text."""
     try:
-        text = str(error)
+        name = str.__str__(type(error).__name__)
+    except BaseException:  # of a metaclass
+        name = "<unknown>"
+    try:
+        text = str.__str__(str(error))  # plain text also of a subclass
     except BaseException as failure:
         text = f"<its text could not be had: {type(failure).__name__}>"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{name}: {text}" if text else name

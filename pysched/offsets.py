@@ -6,10 +6,10 @@ zoneinfo and for every other tzinfo alike; both engines build their zones from i
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone, tzinfo
 from itertools import accumulate, compress, islice, repeat
 from operator import add, methodcaller, ne, sub
-from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -54,7 +54,6 @@ class OffsetChanges(NamedTuple):
 
 _KEPT = 64
 _kept: dict[int, tuple[tzinfo, OffsetChanges]] = {}  # by id, as not every tzinfo can be hashed
-_lock = Lock()
 
 
 def offset_changes(zone: tzinfo) -> OffsetChanges:
@@ -65,10 +64,11 @@ def offset_changes(zone: tzinfo) -> OffsetChanges:
     known = _kept.get(id(zone))
     if known is None:
         known = zone, _found(zone)
-        with _lock:
-            if len(_kept) >= _KEPT:
-                del _kept[next(iter(_kept))]
-            _kept[id(zone)] = known
+        # No lock: a zone that goes may be of a class of the user's, with a destructor.
+        while len(_kept) >= _KEPT:
+            with suppress(RuntimeError):  # another thread adds one
+                _kept.pop(next(iter(_kept), 0), None)
+        _kept[id(zone)] = known
     return known[1]
 
 

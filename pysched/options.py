@@ -70,6 +70,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 NS = 1_000_000_000
 MOST_INSTANCES = 1 << 20
+MOST_RUNS = (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -128,7 +129,7 @@ def check_options(
     if max_runs is None:
         checked["max_runs"] = 0
     else:
-        check_count(max_runs, "max_runs", least=1)
+        check_count(max_runs, "max_runs", least=1, most=MOST_RUNS)
     checked["id"] = _plain_id(checked["id"])
     name = checked["name"]
     if name is not None and not isinstance(name, str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
@@ -12,7 +13,7 @@ from pysched.callbacks import PLAIN, check_callback, is_async, is_simple, qualif
 from pysched.clock import NEVER
 from pysched.job import JobOptions
 from pysched.options import ONCE, REPEATED, SCHEDULED, check_cron_options, check_options, given, shows
-from pysched.reports import logger
+from pysched.reports import log_warning
 from pysched.runner import ManagedJob, Runner
 from pysched.schedule import parse_duration
 from pysched.schedules import Schedules
@@ -44,7 +45,9 @@ _ZERO, _ONE = 0, 1
 
 def is_default(max_retries: object, retry_backoff: object, timeout: object, max_instances: object) -> bool:
     """Whether these are as if they had not been given; what only equals them (True, 1.0) is looked at more closely."""
-    return max_retries is _ZERO and timeout is None and max_instances is _ONE and retry_backoff == 0.5
+    if max_retries is not _ZERO or timeout is not None or max_instances is not _ONE:
+        return False
+    return type(retry_backoff) is float and retry_backoff == 0.5
 
 
 class Registry(ABC):
@@ -62,10 +65,13 @@ class Registry(ABC):
     ) -> None:
         self._zone = zone
         self._engine = self._backend.JobEngine(self, executor, clock, name, f"{next(_SERIALS):x}-")
-        self._book = JobBook(self._engine.prefix, self._lives, self._is_calling)
+        engine = self._engine
+        self._book = JobBook(engine.prefix, engine.has, self._is_calling, engine.discard)
         self._runner = Runner(self._engine, clock, self, loop)
         self._view = JobView(self._book, zone)
         self._schedules = Schedules(self._backend)
+        processes = sys.modules.get("concurrent.futures.process")
+        self._leaves_process = processes is not None and isinstance(executor, processes.ProcessPoolExecutor)
         self._closed = False
         self._warned = False
 
@@ -304,7 +310,10 @@ class Registry(ABC):
             return None
         job_id: str | None = self._engine.add_plain(callback, period, schedule, single)
         if job_id is not None and self._book.lookalikes:
-            return self._book.checked_id(job_id, int(job_id[len(self._book.prefix) :], 16))
+            reference = int(job_id[len(self._book.prefix) :], 16)
+            job_id = self._book.checked_id(job_id, reference)
+            if not self._engine.has(reference):  # it has come and gone already
+                self._job_left(reference)
         return job_id
 
     def _register(
@@ -345,33 +354,35 @@ class Registry(ABC):
         called: Callable[..., object] = callback
         managed = record.needs_runner() or wanted != PLAIN or bool(kwargs) or is_async(callback)
         if managed:
+            if self._leaves_process:
+                raise TypeError(
+                    "callback cannot go to another process with max_retries, timeout, cancel, ctx, kwargs or on_error"
+                )
             zone = trigger.zone or self._zone
             called = ManagedJob(self._runner, callback, args, kwargs, wanted, record, zone, self._book.id_of)
             args = ()
         if self._closed and not self._warned:
             self._warned = True
-            logger().warning("%s was shut down: jobs that are registered now never run", self.name)
-
-        def add() -> int:
-            slot, until = self._slots(trigger, checked)
-            reference: int = self._engine.add(
-                called,
-                args,
-                trigger.period,
-                trigger.schedule,
-                slot,
-                trigger.wall,
-                managed,
-                checked["max_instances"],
-                until,
-                checked["jitter"],
-                checked["max_runs"],
-                checked["immediate"],
-            )
-            return reference
+            log_warning(f"{self.name} was shut down: jobs that are registered now never run")
 
         kept = None if not managed and record.is_default(trigger.schedule is not None) else record
-        return self._add(record, kept, checked["replace"], add)
+        slot, until = self._slots(trigger, checked)
+        reference: int = self._engine.add(
+            called,
+            args,
+            trigger.period,
+            trigger.schedule,
+            slot,
+            trigger.wall,
+            managed,
+            checked["max_instances"],
+            until,
+            checked["jitter"],
+            checked["max_runs"],
+            checked["immediate"],
+            kept is not None,  # held until it is in the book, so that its first run knows its name
+        )
+        return self._enter(reference, kept, checked["replace"])
 
     def _decorator(
         self, trigger_of: Trigger | Callable[[object], Trigger], options: Mapping[str, Any], *counts: Any
@@ -396,37 +407,37 @@ class Registry(ABC):
             raise ValueError("until must be after the job's first slot: it would never run")
         return slot, min(end, NEVER)
 
-    def _add(self, record: JobOptions, kept: JobOptions | None, replace: bool, add: Callable[[], int]) -> str:
-        if record.id is None:
-            reference, old = add(), 0
-            job_id = self._book.enter(reference, kept)
+    def _enter(self, reference: int, record: JobOptions | None, replace: bool) -> str:
+        """Enter a new job into the book, where it has a record then; returns its id."""
+        if record is None or record.id is None:
+            job_id = self._book.enter(reference, record)
         else:
-            reference, old = self._book.enter_as(record.id, record, replace, add)
             job_id = record.id
-        if old:  # only now, as `add` may have failed
-            self._remove(old)
-        if kept is not None and not self._lives(reference):  # it has come and gone already
+            for old in self._book.enter_as(job_id, reference, record, replace):
+                self._remove(old)
+        if record is not None:
+            self._engine.arm(reference)
+        if not self._engine.has(reference):  # it has come and gone already
             self._job_left(reference)
         return job_id
-
-    def _lives(self, reference: int) -> bool:
-        return self._engine.snapshot(reference) is not None
-
-    def _is_calling(self, reference: int) -> bool:
-        return self._engine.is_calling(reference) or self._runner.awaits(reference)
 
     # -- removing --
 
     def _remove(self, reference: int) -> bool | None:
         """Whether that prevented a run that would have come; None if there is no such job."""
-        snapshot = self._engine.snapshot(reference)
-        if snapshot is not None and snapshot.active:
-            self._book.depart(reference, self._view.as_info(snapshot, careful=True))
-        prevented: bool | None = self._engine.remove(reference)
+        removal = self._engine.remove(reference)
+        if removal is None:
+            return None
+        prevented, running = removal
+        if running is not None:
+            self._book.depart(reference, self._view.as_info(running, careful=True))
         self._runner.drop_retries(reference)
-        if prevented is not None:
-            self._job_left(reference)
-        return prevented
+        self._job_left(reference)
+        return bool(prevented)
+
+    def _is_calling(self, reference: int) -> bool:
+        """Whether the job's callback is being called, by the engine or in a retry."""
+        return self._engine.is_calling(reference) or self._runner.is_calling(reference)
 
     def _job_left(self, reference: int) -> None:
         """Forget a job: the engine says that it has left, or it was removed."""
@@ -447,5 +458,5 @@ class Registry(ABC):
         self._book.set_error(reference, text)
 
     @abstractmethod
-    def _try_info(self, reference: int) -> JobInfo | None:
+    def _try_info(self, reference: int, *, careful: bool = False) -> JobInfo | None:
         """The job at this instant; None if there is none."""

@@ -52,6 +52,8 @@ def call_handler(handler: Callable[..., object], error: BaseException, subject: 
 
 
 def _last_resort(message: str, failure: BaseException) -> None:
+    if isinstance(failure, ImportError) and sys.is_finalizing():
+        return  # a destructor at the end of the interpreter, when there is no `logging` any more
     sys.unraisablehook(
         SimpleNamespace(
             exc_type=type(failure),

@@ -20,6 +20,7 @@ from pysched.current import managed_run
 from pysched.errors import JobCancelled
 from pysched.job_run import JobRun, at, text_of
 from pysched.token import CancelToken
+from pysched.waiting import Waiters
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -52,8 +53,10 @@ class Timer(Protocol):
     def cancel(self) -> bool: ...
 
 
-class Timers(Protocol):
+class RunEngine(Protocol):
     """What runs need of the engine; delays in nanoseconds."""
+
+    def has(self, reference: int) -> bool: ...
 
     def call_later(self, delay: int, callback: Callable[[], object]) -> Timer: ...
     def call_alarm(self, delay: int, callback: Callable[[], object]) -> Timer: ...
@@ -74,22 +77,24 @@ class Owner(Protocol):
     def _set_error(self, reference: int, text: str) -> None:
         """What becomes the job's last_error."""
 
-    def _try_info(self, reference: int) -> JobInfo | None:
-        """The job, if it is still there."""
+    def _try_info(self, reference: int, *, careful: bool = False) -> JobInfo | None:
+        """The job, if it is still there; if `careful`, nothing is raised for a zone that fails."""
 
 
 class Runner:
     """The runs in progress of one scheduler, and how their failures are told."""
 
     def __init__(
-        self, timers: Timers, clock: Clock | None, owner: Owner, loop: AbstractEventLoop | None = None
+        self, engine: RunEngine, clock: Clock | None, owner: Owner, loop: AbstractEventLoop | None = None
     ) -> None:
-        self.timers = timers
+        self.engine = engine
         self.clock = clock
         self.owner = owner
         self.coroutines = Coroutines(clock, lambda: owner.name, loop)
         self.closing = False
         self.open: dict[int, dict[ManagedRun, None]] = {}  # ticks that have not ended, by their job's reference
+        self.latest = object()  # stands for the tick that was opened last
+        self.waiters = Waiters()  # for the end of all that are open
         # What `current_run` gave last in jobs that are not managed, by thread: reference, number of the run, the run.
         self.plain: dict[int, tuple[int, int, JobRun]] = {}
         self.abandoned: dict[ManagedRun, JobInfo | None] = {}  # timed out, but their call goes on; their jobs then
@@ -98,6 +103,7 @@ class Runner:
 
     def opened(self, run: ManagedRun) -> None:
         self.open.setdefault(run.ticket.reference, {})[run] = None
+        self.latest = object()  # only now: who finds the one before has seen no later tick in `open`, and asks again
 
     def closed(self, run: ManagedRun) -> None:
         runs = self.open.get(run.ticket.reference)
@@ -105,11 +111,21 @@ class Runner:
             runs.pop(run, None)
             if run.last:
                 self.forget(run.ticket.reference)
+        if self.waiters:
+            self.waiters.notify()
 
     def forget(self, reference: int) -> None:
         """The job has left: no run of it will be opened any more."""
         if not self.open.get(reference):
             self.open.pop(reference, None)
+
+    def has_open(self) -> bool:
+        return any(list(self.open.values()))
+
+    def is_calling(self, reference: int) -> bool:
+        """Whether an attempt of that job is in progress, given up or not; O(runs)."""
+        runs = [*self.open.get(reference, ()), *(run for run in self.abandoned if run.ticket.reference == reference)]
+        return any(run.calling for run in runs)
 
     def all_open(self) -> list[ManagedRun]:
         return [run for runs in list(self.open.values()) for run in list(runs)]
@@ -126,11 +142,6 @@ class Runner:
             plain.cancel._fire()
         for run in self.all_open() + list(self.abandoned):
             run.cancel()
-
-    def awaits(self, reference: int) -> bool:
-        """Whether a coroutine of that job goes on; O(runs)."""
-        runs = list(self.open.get(reference, ())) + list(self.abandoned)
-        return any(run.coroutine is not None and run.calling and run.ticket.reference == reference for run in runs)
 
     def is_own(self, run: JobRun | None) -> bool:
         """Whether it is a run of this scheduler's that goes on; O(runs)."""
@@ -198,7 +209,7 @@ class ManagedRun:
         "job_id",
         "last",
         "over",
-        "retry",
+        "retries",
         "ticket",
         "token",
     )
@@ -214,12 +225,12 @@ class ManagedRun:
         self.over = False
         self.last = False  # whether there is no retry any more, as the job was removed
         self.alarm: Timer | None = None
-        self.retry: Timer | None = None
+        self.retries: dict[int, Timer] = {}  # that may still come, by the number of the attempt before
 
     def attempt(self) -> None:
         """Call the callback once; on a worker."""
         self.calling = True
-        self.retry = None
+        self.retries.pop(self.attempts, None)
         if self.over:  # its time ran out just now
             self.leave()
             return
@@ -286,10 +297,12 @@ class ManagedRun:
         self.attempts += 1
         if self.attempts == 1:
             runner.opened(self)
+            if not runner.engine.has(ticket.reference):  # removed since it started: `drop_retries` did not see it
+                self.last = True
             if runner.closing:
                 self.token._fire()
             if job.options.timeout is not None:
-                self.alarm = runner.timers.call_alarm(round(job.options.timeout * NS), self.expire)
+                self.alarm = runner.engine.call_alarm(round(job.options.timeout * NS), self.expire)
         scheduled = at(ticket.scheduled_wall_ns, job.zone)
         return JobRun(self.job_id, job.name, ticket.number, scheduled, self.attempts, self.token)
 
@@ -312,9 +325,11 @@ class ManagedRun:
             self.end(error)
             return False
         try:
-            wait = runner.wait_of(self.attempts, job.options.retry_backoff)
+            attempts = self.attempts
+            wait = runner.wait_of(attempts, job.options.retry_backoff)
             self.calling = False
-            self.retry = runner.timers.call_later(wait, self.attempt)
+            # By number: that attempt may have come and failed before this line has its timer.
+            self.retries[attempts] = runner.engine.call_later(wait, self.attempt)
         except BaseException as failure:  # no memory for it
             runner.owner._report(failure, run, job.options)
             self.end(error)
@@ -334,10 +349,12 @@ class ManagedRun:
             self.over = True
             if self.alarm is not None:
                 self.alarm.cancel()
-            if error is not None:
-                runner.owner._set_error(self.ticket.reference, text_of(error))
-            runner.closed(self)
-            self.ticket.finish(error is not None)
+            try:
+                if error is not None:
+                    runner.owner._set_error(self.ticket.reference, text_of(error))
+                runner.closed(self)
+            finally:
+                self.ticket.finish(error is not None)
 
     def expire(self) -> None:
         """The tick's time has run out: its instance is free from now on, whatever its call does."""
@@ -347,33 +364,35 @@ class ManagedRun:
         self.over = True
         self.token._fire()
         coroutine = self.coroutine
-        if self.retry is not None:
-            self.retry.cancel()
+        for retry in list(self.retries.values()):
+            retry.cancel()
         timeout = self.job.options.timeout or 0.0
         text = f"TimeoutError: timed out after {timeout:g} s"
-        if self.calling:
-            # Taken now, as a one-shot leaves with this.
-            try:
-                info = runner.owner._try_info(self.ticket.reference)
-            except BaseException:  # of a zone of the user's, say: the run ends all the same
-                info = None
-            if info is not None:
-                info = replace(
-                    info,
-                    running=info.running - 1,
-                    error_count=info.error_count + 1,
-                    timeout_count=info.timeout_count + 1,
-                    last_error=text,
-                )
-            runner.abandoned[self] = info
-        runner.owner._set_error(self.ticket.reference, text)
-        runner.closed(self)
-        self.ticket.finish(True, True)
+        try:
+            if self.calling:
+                runner.abandoned[self] = self.abandon(text)  # taken now, as a one-shot leaves with this
+            runner.owner._set_error(self.ticket.reference, text)
+            runner.closed(self)
+        finally:
+            self.ticket.finish(True, True)
         if coroutine is not None:
             runner.coroutines.cancel(coroutine, TIMED_OUT)
         runner.owner._report_timeout(self.job_id, self.job.name, timeout)
         if not self.calling:  # it ended while this was going on
             runner.abandoned.pop(self, None)
+
+    def abandon(self, text: str) -> JobInfo | None:
+        """The job as it will be when this run has been given up; None if it has left."""
+        info = self.job.runner.owner._try_info(self.ticket.reference, careful=True)
+        if info is None:
+            return None
+        return replace(
+            info,
+            running=info.running - 1,
+            error_count=info.error_count + 1,
+            timeout_count=info.timeout_count + 1,
+            last_error=text,
+        )
 
     def cancel(self) -> None:
         """Fire the token and cancel the coroutine; a tick that waits for a retry ends at once."""
@@ -384,9 +403,9 @@ class ManagedRun:
         self.drop_retry(JobCancelled("the scheduler was shut down before the retry"))
 
     def drop_retry(self, error: BaseException) -> None:
-        retry = self.retry
-        if retry is not None and retry.cancel():
-            self.end(error)
+        for retry in list(self.retries.values()):
+            if retry.cancel():
+                self.end(error)
 
     def forget_thread(self) -> None:
         """In a child: a call that went on is the parent's; should it be this thread's, it has no consequences."""

@@ -6,9 +6,10 @@ registered (`registry`).
 
 from __future__ import annotations
 
+import math
 import time
 from datetime import timezone as fixed_zone
-from threading import get_ident
+from threading import current_thread, get_ident, main_thread
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pysched import lifecycle
@@ -18,12 +19,14 @@ from pysched.commands import ScheduledCommand
 from pysched.current import introduce, managed_run
 from pysched.engine import CommandScheduler
 from pysched.errors import JobCancelled
+from pysched.idle import wait_idle
 from pysched.job import JobInfo, JobOptions
 from pysched.options import check_count, check_handler, wall_ns_of
 from pysched.registry import Registry
-from pysched.reports import call_handler, log_error, log_warning, logger
+from pysched.reports import call_handler, log_error, log_warning
 from pysched.runner import JobRun, ManagedJob, ManagedRun, at, text_of
 from pysched.schedule import parse_duration
+from pysched.table import MOST_ROWS, job_table
 from pysched.token import CancelToken
 from pysched.trigger import After, At, Cron, Every, Trigger
 from pysched.zones import parse_zone
@@ -41,11 +44,13 @@ if TYPE_CHECKING:
     from pysched.engine import Snapshot
     from pysched.options import Duration
     from pysched.runner import Ticket
+    from pysched.signals import SignalWatch
     from pysched.stats import EngineStats
 
 __all__ = ["CommandScheduler", "ScheduledCommand", "Scheduler"]
 
 NS = 1_000_000_000
+LOOK_S = 0.5  # how late a signal is noticed at most
 EXIT_WAIT_S = 1.0
 """How long coroutines may take to end when the interpreter ends; then they end with their thread."""
 
@@ -201,8 +206,6 @@ class Scheduler(Registry):
         Raises KeyError for an unknown id, RuntimeError if the scheduler is not running.
         """
         reference = self._book.reference_of(id)
-        if not self._engine.running:
-            raise RuntimeError(f"{self.name} is not running")
         started: bool | None = self._engine.run_job(reference)
         if started is None:
             raise KeyError(id)
@@ -263,7 +266,7 @@ class Scheduler(Registry):
             record.zone = trigger.zone
         if type(snapshot.callback) is ManagedJob:
             snapshot.callback.zone = trigger.zone or self._zone
-        if not self._lives(reference):
+        if not self._engine.has(reference):
             self._job_left(reference)
 
     def _cron_like(self, snapshot: Snapshot, expression: str, zone: tzinfo | None) -> Cron:
@@ -274,7 +277,7 @@ class Scheduler(Registry):
             seconds, hashed = label.seconds, label.hashed
             zone = zone or label.zone
         zone = zone or self._zone
-        return Cron(self._schedules.get(expression, seconds, hashed, zone), zone)
+        return Cron(self._schedules.get(expression, seconds, hashed, zone, "cron"), zone)
 
     def pause(self) -> None:
         """Let the slots of all jobs pass by; apart from the pauses of single jobs."""
@@ -300,12 +303,65 @@ class Scheduler(Registry):
             raise RuntimeError(f"{self.name} is running already")
         self._engine.start()
 
-    def run(self) -> None:
-        """Run until `shutdown()`; Ctrl-C ends it at once, as a KeyboardInterrupt, after tokens were fired."""
+    def run(self, handle_signals: bool = False, shutdown_timeout: Duration | None = 30) -> None:
+        """Run until `shutdown()`; Ctrl-C ends it at once, as a KeyboardInterrupt, after tokens were fired.
+
+        With `handle_signals`, on the main thread only (elsewhere a RuntimeError), SIGTERM and SIGINT are a
+        `shutdown(timeout=shutdown_timeout)`, after which it returns; what is still running then is logged as a warning.
+        A second signal ends it at once: a KeyboardInterrupt for SIGINT, and `SystemExit(143)` for SIGTERM, so that
+        what the program does at its end is done, and its status is the one that supervisors know. What the two
+        signals did before, they do again afterwards, from the second one on.
+        """
+        if not isinstance(handle_signals, bool):
+            raise TypeError(f"handle_signals must be a bool, got {type(handle_signals).__name__}")
+        limit = math.inf
+        if shutdown_timeout is not None:
+            limit = parse_duration(shutdown_timeout, "shutdown_timeout", zero=True) / NS
+        if handle_signals and current_thread() is not main_thread():
+            raise RuntimeError("handle_signals=True goes with the main thread only, which is where Python handles them")
         if self._refuses_start():
             return
         if self._engine.running:
             raise RuntimeError(f"{self.name} is running already")
+        if not handle_signals:
+            self._run()
+            return
+        from pysched.signals import SignalWatch
+
+        watch = SignalWatch(lambda: self._engine.stop(0.0))
+        try:
+            self._run_watched(watch, limit)
+        finally:
+            watch.restore()
+            if watch.number is not None:
+                self.shutdown(wait=False)
+
+    def _run_watched(self, watch: SignalWatch, limit: float) -> None:
+        watch.install()
+        look = self._engine.call_alarm(0, watch.look)
+        try:
+            if watch.number is None:
+                self._run()
+        finally:
+            look.cancel()
+        if watch.number is not None:
+            self._drain(watch, limit)
+            left = self.shutdown(wait=False)
+            if left:
+                ids = ", ".join(f"{info.id} ({info.name})" for info in left)
+                log_warning(f"{self.name}: shut down by a signal, but these jobs are still running: {ids}")
+
+    def _drain(self, watch: SignalWatch, limit: float) -> None:
+        """Shut down, and wait a short time at a time: a signal that comes right before a wait does not end it."""
+        self.shutdown(wait=False)
+        deadline = time.monotonic() + limit
+        while not self._engine.stop(max(0.0, min(LOOK_S, deadline - time.monotonic()))):
+            if watch.error is not None:
+                raise watch.error
+            if time.monotonic() >= deadline:
+                return
+
+    def _run(self) -> None:
         try:
             self._engine.run()
         except BaseException:
@@ -315,7 +371,7 @@ class Scheduler(Registry):
 
     def _refuses_start(self) -> bool:
         if self._closed:
-            logger().warning("%s was shut down, which is one-way: it does not start again", self.name)
+            log_warning(f"{self.name} was shut down, which is one-way: it does not start again")
         return self._closed
 
     def shutdown(self, wait: bool = True, timeout: Duration | None = None) -> list[JobInfo]:
@@ -331,6 +387,7 @@ class Scheduler(Registry):
         inside = self._engine.current() is not None  # `stop` does not wait there, and neither is anything else to
         began = time.monotonic()
         self._closed = True
+        self._engine.close()
         self._runner.close()
         self._engine.stop(limit)
         self._runner.cancel_all()
@@ -341,11 +398,20 @@ class Scheduler(Registry):
         }
         for run, info in list(self._runner.abandoned.items()):
             reference = run.ticket.reference
-            if reference not in running and (info := self._try_info(reference) or info) is not None:
-                running[reference] = info
+            if reference not in running and info is not None:
+                running[reference] = self._try_info(reference, careful=True) or info
         for reference, departed in self._book.still_calling():
             running.setdefault(reference, departed)
         return list(running.values())
+
+    def wait_idle(self, timeout: Duration | None = None) -> bool:
+        """Wait until nothing is due, queued or running, nor waits for a retry; slots to come do not count.
+
+        At most `timeout` (a duration; None: without limit): whether that came about. On a `ManualClock` it waits for
+        nothing. What is due before a start is waited for; after `shutdown` only what runs. RuntimeError in a callback.
+        """
+        limit = None if timeout is None else parse_duration(timeout, "timeout", zero=True) / NS
+        return wait_idle(self._engine, self._runner, limit)
 
     def __enter__(self) -> Self:
         self.start_background()
@@ -382,6 +448,7 @@ class Scheduler(Registry):
 
     def _at_exit(self) -> None:
         self._closed = True
+        self._engine.close()
         self._runner.close()
         if not isinstance(self._runner.clock, DrivingClock):
             self._runner.coroutines.wait(EXIT_WAIT_S)
@@ -395,6 +462,7 @@ class Scheduler(Registry):
     def _after_fork_in_child(self) -> None:
         self._book.after_fork_in_child()
         self._runner.forget_threads()
+        self._engine.settle()
 
     # -- looking --
 
@@ -446,8 +514,23 @@ class Scheduler(Registry):
         raise TypeError("a Scheduler can be neither copied nor pickled")
 
     def __repr__(self) -> str:
-        state = "running" if self.running else "shut down" if self._closed else "not running"
-        return f"<Scheduler {self.name!r} {state}, {len(self)} jobs>"
+        return f"<Scheduler {self.name!r} {self._state()}, {len(self)} jobs>"
+
+    def __str__(self) -> str:
+        """A table of the first 50 jobs, about 120 columns wide, for people: its form may change. O(n log n)."""
+        snapshots = self._tagged(None)
+        workers = "an executor of yours" if self._workers is None else f"{self._workers} workers"
+        head = f"{self.name}: {self._state()}, {len(snapshots)} jobs, {workers}"
+        infos = [self._view.as_info(each, careful=True) for each in snapshots[:MOST_ROWS]]
+        return job_table(head, infos, len(snapshots), paused=self._engine.all_paused)
+
+    def _state(self) -> str:
+        if self._closed:
+            return "shut down"
+        paused = self._engine.all_paused
+        if self.running:
+            return "paused" if paused else "running"
+        return "not running, paused" if paused else "not running"
 
     def _check(self) -> None:
         self._engine._check()
@@ -455,14 +538,16 @@ class Scheduler(Registry):
 
     def _tagged(self, tag: str | None) -> list[Snapshot]:
         """Of all jobs, or those with the tag, in order of registration."""
+        if tag is not None and not isinstance(tag, str):
+            raise TypeError(f"tag must be a str, got {type(tag).__name__}")
         found: list[Snapshot] = self._engine.snapshots()
         if tag is not None:
             found = [each for each in found if tag in self._book.options_of(each.reference).tags]
         return found
 
-    def _try_info(self, reference: int) -> JobInfo | None:
+    def _try_info(self, reference: int, *, careful: bool = False) -> JobInfo | None:
         snapshot = self._engine.snapshot(reference)
-        return None if snapshot is None else self._view.as_info(snapshot)
+        return None if snapshot is None else self._view.as_info(snapshot, careful=careful)
 
 
 def _nothing() -> None:

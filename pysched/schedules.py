@@ -36,13 +36,15 @@ class Schedules:
     def __len__(self) -> int:
         return len(self._known)
 
-    def get(self, expression: str, seconds: bool, hashed: str | None, zone: tzinfo) -> CalendarSchedule:
+    def get(
+        self, expression: str, seconds: bool, hashed: str | None, zone: tzinfo, name: str = "expression"
+    ) -> CalendarSchedule:
         """The schedule that all jobs of that expression and zone share. O(1) for a known one.
 
         Its `label` is a `Label`. Raises TypeError, or ValueError for a bad expression.
         """
         if not isinstance(expression, str):
-            raise TypeError(f"expression must be a str, got {type(expression).__name__}")
+            raise TypeError(f"{name} must be a str, got {type(expression).__name__}")
         key = (expression, seconds, hashed, id(zone))
         known = self._known.get(key)
         if known is not None:

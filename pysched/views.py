@@ -82,7 +82,7 @@ class JobView:
             zone = values["timezone"]
             text = zones.get(id(zone))
             if text is None:
-                text = zones[id(zone)] = str(zone)
+                text = zones[id(zone)] = _text_of(zone)
             values["timezone"] = text
             tags = values["tags"]
             values["tags"] = tuple(sorted(tags)) if tags else ()  # json knows no sets
@@ -154,7 +154,7 @@ class JobView:
         if not snapshot.enabled or slot is None:
             return []
         if limit:
-            n = min(n, limit)
+            n = min(n, limit - snapshot.immediate)
         if snapshot.single:
             n = min(n, 1)
         found: list[int] = []
@@ -167,6 +167,13 @@ class JobView:
             found = [slot + k * snapshot.period for k in range(n)]
         zone, until = self.zone_of(snapshot), snapshot.until
         return [at(each, zone) for each in found if each < until]
+
+
+def _text_of(zone: tzinfo) -> str:
+    try:
+        return str(zone)
+    except Exception:  # of a class of the user's: no reason to show no job at all
+        return type(zone).__name__
 
 
 def _seconds(ns: int | None) -> str | None:

@@ -24,6 +24,7 @@ class Snapshot(NamedTuple):
     callback: Any
     next: int | None
     enabled: bool
+    immediate: bool
     period: int
     schedule: Any
     failing: bool
@@ -125,6 +126,11 @@ class Jobs:
             callback, args, ns(interval), schedule, slot, wall, managed, instances, end, ns(jitter), max_runs, immediate
         )
         return reference
+
+    def remove(self, reference: int) -> bool | None:
+        """Whether that prevented a run; None if there is no such job."""
+        removal = self.engine.remove(reference)
+        return None if removal is None else removal[0]
 
     def regrid(self, reference: int, interval: float) -> bool:
         """Reschedule to an interval from now on."""

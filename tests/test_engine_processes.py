@@ -134,7 +134,9 @@ def test_what_callbacks_raise_does_not_end_the_program(engine_name, executor):
 
 
 @pytest.mark.parametrize("executor", [EXECUTORS["own pool"], EXECUTORS["user's pool"]], ids=["own pool", "user's pool"])
-@pytest.mark.parametrize("handler", ["None", "lambda exc, subject: print(repr(exc))"], ids=["logged", "on_error"])
+@pytest.mark.parametrize(
+    "handler", ["None", r"lambda exc, subject: sys.stdout.write(f'{exc!r}\n')"], ids=["logged", "on_error"]
+)
 def test_errors_of_callbacks_are_reported_while_the_interpreter_ends(engine_name, executor, handler):
     """Callbacks on a pool are waited for, so what they raise then is told as ever."""
     process = run_python(

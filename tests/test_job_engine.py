@@ -1059,7 +1059,7 @@ def test_what_a_snapshot_tells(jobs, clock):
     device = Device()
     job = jobs.every(2, device.poll, 7, delay=3, until=100, max_runs=9, instances=4)
     assert jobs.look(job)[2:] == (
-        *(device.poll, WALL + 3 * S, True, 2 * S, None, False, 0, 0, 0, 0, 0, 0, None, None, 0, 0, 4),
+        *(device.poll, WALL + 3 * S, True, False, 2 * S, None, False, 0, 0, 0, 0, 0, 0, None, None, 0, 0, 4),
         *(WALL + 3 * S, WALL + 100 * S, 9, False),
     )
     jobs.start()

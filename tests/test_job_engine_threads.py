@@ -159,9 +159,9 @@ def test_a_resume_and_a_new_grid_wake_a_loop_that_sleeps(make):
 def test_an_owed_run_starts_as_soon_as_any_thread_ends_the_one_before(make):
     jobs = make(1)
     tickets, ran = [], threading.Semaphore(0)
-    job = jobs.after(0.005, lambda ticket: (tickets.append(ticket), ran.release()), managed=True)
-    assert jobs.run_job(job)
+    job = jobs.after(0.05, lambda ticket: (tickets.append(ticket), ran.release()), managed=True)
     jobs.start()
+    assert jobs.run_job(job)
     assert ran.acquire(timeout=WAIT)
     assert wait_until(lambda: jobs.snapshot(job).next is None)
     assert jobs.wait_idle(WAIT)

@@ -594,7 +594,7 @@ def test_a_jitter_that_is_too_long_for_the_new_grid_is_refused(scheduler):
         ({"every": "x"}, "every"),
         ({"after": -1}, "after"),
         ({"cron": "x"}, "cron"),
-        ({"cron": 5}, "expression"),
+        ({"cron": 5}, "cron"),
         ({"cron": "* * * * *", "timezone": "Nowhere/City"}, "timezone"),
         ({"at": after(9).replace(tzinfo=None)}, "at"),
         ({"at": 9}, "at"),

@@ -212,7 +212,7 @@ def test_no_memory_for_a_time_out_or_a_retry(make_scheduler, clock, monkeypatch,
 
     timers = Timers()
     setattr(timers, place, fails)
-    monkeypatch.setattr(scheduler._runner, "timers", timers)
+    monkeypatch.setattr(scheduler._runner, "engine", timers)
     goes_on(scheduler, clock, job_id)
     assert MemoryError in told
 

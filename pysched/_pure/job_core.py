@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pysched._pure.core import Core
 from pysched._pure.job_table import JobTable
 from pysched._pure.jobs import JobCall
+from pysched._pure.snapshot import snapshot_of
 from pysched._pure.ticket import Ticket
 from pysched.awaitables import is_awaitable
 from pysched.clock import NEVER, DrivingClock
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 
     from pysched._pure.core import Session
     from pysched._pure.jobs import Alarm, Job, JobState, Step
+    from pysched._pure.snapshot import Snapshot
     from pysched._pure.timers import Run
     from pysched.clock import Clock
 
 __all__ = ["JobCore"]
 
+LATEST_WALL = NEVER - (1 << 55)
 SEED = 0x9E3779B97F4A7C15
 
 
@@ -47,7 +50,11 @@ class JobCore(Core):
     # -- clocks -----------------------------------------------------------------------------------------
 
     def read_wall(self) -> None:
-        self.table.steps.wall_offset = self.clock.wall_ns() - self.now()
+        self.table.steps.wall_offset = self.wall_ns() - self.now()
+
+    def wall_ns(self) -> int:
+        """The clock of a test may be beyond what the compiled engine's time can be; there it stands still."""
+        return max(-LATEST_WALL, min(self.clock.wall_ns(), LATEST_WALL))
 
     def look(self) -> int:
         self.read_wall()
@@ -55,23 +62,39 @@ class JobCore(Core):
 
     # -- jobs -------------------------------------------------------------------------------------------
 
-    def add_job(self, job: Job, state: JobState, now_ns: int) -> None:
+    def add_job(self, job: Job, state: JobState, now_ns: int, held: bool = False) -> None:
         if state.wall:
             self.read_wall()
         with self.lock:
             self._check_room(1)
-            self.table.add_job(job, state, now_ns)
-            self._wake_for(job)
+            self.table.add_job(job, state, now_ns, held)
+            if job.armed:
+                self._wake_for(job)
 
-    def remove_job(self, reference: int) -> bool | None:
-        """Whether that prevented a run that would have come; None if there is no such job."""
+    def discard_job(self, reference: int) -> None:
+        """Take back that a job was added; it was held."""
+        with self.lock:
+            job = self.table.find(reference)
+            if job is not None:
+                self.table.discard_job(job)
+        if job is not None:
+            job.release()
+
+    def remove_job(self, reference: int) -> tuple[bool, Snapshot | None] | None:
+        """Whether that prevented a run that would have come, and a snapshot if a run is in progress.
+
+        None if there is no such job.
+        """
+        now = self.now()
         with self.lock:
             self.announce()
             job = self.table.find(reference)
-            prevented = None if job is None else self.table.remove_job(job)
-        if job is not None:
-            job.release()
-        return prevented
+            if job is None:
+                return None
+            snapshot = snapshot_of(job, self.table.steps, now) if job.state.active else None
+            prevented = self.table.remove_job(job)
+        job.release()
+        return prevented, snapshot
 
     def change(self, job: Job | None, way: Callable[..., Step | None], *args: Any) -> Step | None:
         """As `JobTable.change`, None if there is no job; sees to what comes of it."""

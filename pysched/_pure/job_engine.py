@@ -71,18 +71,27 @@ class JobEngine(Dispatcher):
         jitter: int = 0,
         max_runs: int = 0,
         immediate: bool = False,
+        held: bool = False,
     ) -> int:
         """Adds a job and returns its reference; O(log n).
 
         `period` ns, or `schedule`, or neither: one slot.  `slot`: the first, ns on the wall clock if `wall`, else on
         the monotonic clock.  `managed`: `callback(ticket)` is called instead of `callback(*args)`.  `until` is on the
-        same clock, `jitter` ns, `max_runs` 0: any number.
+        same clock, `jitter` ns, `max_runs` 0: any number.  `held`: nothing of it runs before `arm`.
         """
         single = not period and schedule is None
         state = JobState(period, schedule, wall, slot, single, until, ticks_left=max_runs or None, immediate=immediate)
         job = Job(callback, args, managed, instances, jitter)
-        self._core.add_job(job, state, self._core.now())
+        self._core.add_job(job, state, self._core.now(), held)
         return job.reference
+
+    def arm(self, reference: int) -> None:
+        """Lets a job go that was added `held`; nothing if it was removed or paused meanwhile."""
+        self._core.change(self._core.table.find(reference), self._core.table.steps.let_go)
+
+    def discard(self, reference: int) -> None:
+        """Takes back that a job was added `held`."""
+        self._core.discard_job(reference)
 
     def add_plain(
         self,
@@ -126,8 +135,15 @@ class JobEngine(Dispatcher):
 
     # -- one job ----------------------------------------------------------------------------------------
 
-    def remove(self, reference: int) -> bool | None:
-        """Removes a job: whether that prevented a run that would have come; None if there is no such job."""
+    def has(self, reference: int) -> bool:
+        """Whether there is such a job; O(1)."""
+        return self._core.table.find(reference) is not None
+
+    def remove(self, reference: int) -> tuple[bool, Snapshot | None] | None:
+        """Removes a job: whether that prevented a run that would have come, and a snapshot if a run is in progress.
+
+        None if there is no such job.
+        """
         return self._core.remove_job(reference)
 
     def pause(self, reference: int) -> bool:
@@ -142,11 +158,19 @@ class JobEngine(Dispatcher):
         return self._core.change(job, self._core.table.steps.resumed, now) is not None
 
     def run_job(self, reference: int) -> bool | None:
-        """Queues a run besides the slots: False if all instances are busy; None if there is no such job."""
+        """Queues a run besides the slots: False if all instances are busy; None if there is no such job.
+
+        RuntimeError if the engine is not running.
+        """
         now = self._core.look()
         job = self._core.table.find(reference)
-        queued = self._core.change(job, self._core.table.steps.run_besides, now) is not None
-        return queued if job is not None and job.state.is_here else None
+        if job is None:
+            return None
+        with self._core.lock:
+            if not self.running:
+                raise RuntimeError(f"{self._core.name} is not running")
+            queued = self._core.change(job, self._core.table.steps.run_besides, now) is not None
+        return queued if job.state.is_here else None
 
     def reschedule(self, reference: int, period: int, schedule: CalendarSchedule | None, slot: int, wall: bool) -> bool:
         """Gives the job a new grid; counters, pause and runs in progress stay, runs that wait are dropped."""
@@ -160,6 +184,11 @@ class JobEngine(Dispatcher):
     def pause_all(self) -> None:
         """Lets all slots pass by from now on; apart from the pauses of single jobs."""
         self._core.table.steps.all_paused = True
+
+    @property
+    def all_paused(self) -> bool:
+        """Whether `pause_all` is in force."""
+        return self._core.table.steps.all_paused
 
     def resume_all(self) -> None:
         """Ends `pause_all`: single slots that have passed come at once; O(n)."""
@@ -201,7 +230,7 @@ class JobEngine(Dispatcher):
 
     def wall_ns(self) -> int:
         """The wall clock, ns since the Unix epoch."""
-        return self._core.clock.wall_ns()
+        return self._core.wall_ns()
 
     # -- life -------------------------------------------------------------------------------------------
 
@@ -213,6 +242,16 @@ class JobEngine(Dispatcher):
             self._loop.run(self)
         finally:
             self._core.settle()
+
+    def close(self) -> None:
+        """From now on `start` and `run` do nothing, and `wait_idle` does not wait for what is due."""
+        with self._core.lock:
+            self._core.announce()
+            self._core.closed = True
+
+    def settle(self) -> None:
+        """Lets go of jobs that have left, and tells the owner: what is left to do in the child of a fork."""
+        self._core.settle()
 
     def stop(self, timeout: float | None) -> bool:
         try:
@@ -257,4 +296,3 @@ class JobEngine(Dispatcher):
         dropped = self._core.table.dropped
         super()._after_fork_in_child()
         self._core.table.dropped = dropped  # in the parent they run
-        self._core.settle()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pysched._pure.jobs import Job, JobCall
     from pysched._pure.schedule import CalendarSchedule
 
-__all__ = ["Steps", "buried", "removed"]
+__all__ = ["Steps", "buried", "discarded", "removed"]
 
 COUNTED = 10_000
 """Slots of a calendar in one gap that are counted one by one."""
@@ -59,17 +59,21 @@ class Steps:
         return min(due + self.draw(job.jitter) if job.jitter and not state.single else due, NEVER)
 
     def armed(self, job: Job, state: JobState) -> JobState:
-        """Pending for its slot."""
-        return state._replace(phase=Phase.PENDING, due_ns=self.due_of(job, state), order=next(self._orders))
+        """Pending for its slot, or for the run at the start that it still has."""
+        due_ns = state.due_ns if state.immediate else self.due_of(job, state)
+        return state._replace(phase=Phase.PENDING, due_ns=due_ns, order=next(self._orders))
 
     def armed_unless_paused(self, job: Job, state: JobState) -> JobState:
         return state._replace(phase=Phase.PAUSED) if state.disabled else self.armed(job, state)
 
-    def added(self, job: Job, unborn: JobState, state: JobState, now: int) -> Step:  # noqa: ARG002
+    def added(self, job: Job, unborn: JobState, state: JobState, now: int, held: bool) -> Step:  # noqa: ARG002
         """The first: a job with `immediate` is due now."""
-        if state.immediate:
-            return Step(state._replace(due_ns=now, order=next(self._orders)), scheduled=1)
-        return Step(self.armed(job, state), scheduled=1)
+        state = state._replace(due_ns=now)
+        return Step(state._replace(phase=Phase.PAUSED) if held else self.armed(job, state), scheduled=1)
+
+    def let_go(self, job: Job, state: JobState) -> Step | None:
+        """A job that was added `held` is armed; None if it was removed or paused meanwhile."""
+        return Step(self.armed(job, state)) if state.phase is Phase.PAUSED and not state.disabled else None
 
     def queued(self, state: JobState, slot: int, due_ns: int, ticks: bool) -> JobState:
         """With one more run in the ready queue; there is room."""
@@ -132,6 +136,7 @@ class Steps:
                 waiting=state.waiting[1:],
                 active=state.active + 1,
                 started=state.started + 1,
+                number=state.number + 1,
                 last_start=now + self.wall_offset,
             ),
             started=1,
@@ -182,7 +187,7 @@ class Steps:
             return None
         state = state._replace(disabled=True)
         if state.phase is Phase.PENDING:
-            return Step(state._replace(phase=Phase.PAUSED, immediate=False))
+            return Step(state._replace(phase=Phase.PAUSED))
         if state.owed:
             return Step(state._replace(phase=Phase.PAUSED, owed=False))
         return Step(state)
@@ -229,7 +234,7 @@ class Steps:
             state = untick(state, waiting)
         single = not period and schedule is None
         state = state._replace(period=period, schedule=schedule, wall=wall, slot=slot, single=single, until=until)
-        state = state._replace(waiting=(), owed=False, immediate=False)
+        state = state._replace(waiting=(), owed=False, immediate=state.immediate and not single)
         if (slot >= until and until != NEVER) or state.ticks_left == 0:
             return Step(settled(state._replace(phase=Phase.ENDED, slot=NEVER)))
         return Step(self.armed_unless_paused(job, state))
@@ -253,6 +258,11 @@ class Steps:
 def removed(job: Job, state: JobState) -> Step:  # noqa: ARG001
     """The job is gone; its runs in progress go on."""
     return Step(state._replace(phase=Phase.GONE, schedule=None, waiting=()), cancelled=1)
+
+
+def discarded(job: Job, state: JobState) -> Step:  # noqa: ARG001
+    """The job was never there."""
+    return Step(state._replace(phase=Phase.GONE, schedule=None), scheduled=-1)
 
 
 def buried(job: Job, state: JobState) -> Step | None:  # noqa: ARG001

@@ -13,7 +13,7 @@ import itertools
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from pysched._pure.job_steps import Steps, buried, removed
+from pysched._pure.job_steps import Steps, buried, discarded, removed
 from pysched._pure.jobs import Alarm, Job, JobCall, Outcome, Phase, Step
 from pysched._pure.schedule import NOBODYS
 from pysched._pure.table import TimerTable
@@ -46,10 +46,14 @@ class JobTable(TimerTable):
 
     # -- jobs -------------------------------------------------------------------------------------------
 
-    def add_job(self, job: Job, state: JobState, now_ns: int) -> None:
+    def add_job(self, job: Job, state: JobState, now_ns: int, held: bool) -> None:
         job.reference = next(self._references)
         self.jobs[job.reference] = job
-        self.change(job, self.steps.added, state, now_ns)
+        self.change(job, self.steps.added, state, now_ns, held)
+
+    def discard_job(self, job: Job) -> None:
+        self.change(job, discarded)
+        self.jobs.pop(job.reference, None)
 
     def find(self, reference: int) -> Job | None:
         """The job of that reference, unless it has left. O(1)."""
@@ -162,7 +166,7 @@ class JobTable(TimerTable):
             return None
         step = self.steps.started(timer, old, now_ns)
         scheduled = old.waiting[0].slot + self.steps.wall_offset - self.steps.offset_of(old)
-        run = JobCall(timer, old.waiting[0], step.state.started, scheduled, thread, now_ns)
+        run = JobCall(timer, old.waiting[0], step.state.number, scheduled, thread, now_ns)
         return run if self._replace(timer, old, step, begun=run) else None
 
     def _is_first(self, job: Job, state: JobState) -> bool:

@@ -67,6 +67,7 @@ class JobState(NamedTuple):
     busy_until: int = -NEVER  # when a run was free again, after all were taken
     failing: bool = False  # its last tick failed
     started: int = 0
+    number: int = 0  # that of the latest run; more than `started` if an executor took starts back
     succeeded: int = 0
     failed: int = 0
     timed_out: int = 0

@@ -31,6 +31,9 @@ __all__ = ["Loop"]
 LEAVE_S = 5
 """How long an interrupted `run` waits for its loop, which leaves at once."""
 
+SIGNALS_S = 0.5
+"""How long a `run` waits at a time: a signal that comes right before a wait does not end it."""
+
 
 class Loop:
     """Starts and stops sessions of one engine; `executor` is as `Engine` takes it, and checked."""
@@ -98,7 +101,10 @@ class Loop:
         on_main_thread = threading.current_thread() is threading.main_thread()
         hand_off: HandOff | None = None
         try:
-            if not self._begin(session, resume=False):
+            begun = self._begin(session, resume=False)
+            if begun is None:
+                return
+            if not begun:
                 raise RuntimeError(f"{core.name} is running already")
             hand_off = self._make_hand_off(session)
             if on_main_thread and self._executor is not None:
@@ -125,7 +131,8 @@ class Loop:
         session.awaited = True
         try:
             self._start_thread(engine, session, hand_off)
-            core.waiters.wait_for(is_closed, None)
+            while not core.waiters.wait_for(is_closed, SIGNALS_S):
+                pass
         except BaseException:
             session.stop()
             if self._thread is not None and self._thread.is_alive():
@@ -149,11 +156,16 @@ class Loop:
             if lifecycle.exiting():
                 raise RuntimeError("an engine cannot be started while the interpreter ends")
 
-    def _begin(self, session: Session, resume: bool = True) -> bool:
-        """Begin `session`, if there is no other; whether it was. `resume`: take a stop back that is under way."""
+    def _begin(self, session: Session, resume: bool = True) -> bool | None:
+        """Begin `session`, if there is no other; whether it was. None, and nothing is begun, if the engine was closed.
+
+        `resume`: take a stop back that is under way.
+        """
         core = self._core
         with core.lock:
             current = core.session
+            if core.closed:
+                return None
             if current is None:
                 core.session = session
                 return True

@@ -23,6 +23,7 @@ class Snapshot(NamedTuple):
     callback: Any
     next: int | None  # when it is due next, jitter included
     enabled: bool
+    immediate: bool  # a run at the start is still to come, before the slot
     period: int  # ns; 0: by its schedule; of a single slot the delay that it was given, or 0
     schedule: CalendarSchedule | None
     failing: bool  # its last run failed
@@ -57,6 +58,7 @@ def snapshot_of(job: Job, steps: Steps, now: int) -> Snapshot | None:
         callback=callback,
         next=state.due_ns + wall_offset if pending and state.due_ns != NEVER else None,
         enabled=not state.disabled,
+        immediate=state.immediate,
         period=state.period,
         schedule=state.schedule,
         failing=state.failing,

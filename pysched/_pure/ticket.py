@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from pysched._pure.jobs import Outcome
+from pysched.reports import log_error
 
 if TYPE_CHECKING:
     from pysched._pure.job_core import JobCore
@@ -20,13 +21,14 @@ class Ticket:
     `scheduled_wall_ns`: the slot on the wall clock. `number`: how many runs of the job have started, this included.
     """
 
-    __slots__ = ("_claimed", "_core", "_finished", "_job", "number", "scheduled_wall_ns")
+    __slots__ = ("_claimed", "_core", "_finished", "_job", "_started_ns", "number", "scheduled_wall_ns")
 
     def __init__(self, core: JobCore, run: JobCall) -> None:
         self._core = core
         self._job = run.job
         self.scheduled_wall_ns = run.scheduled
         self.number = run.number
+        self._started_ns = run.started_ns
         self._claimed = False
         self._finished = False
 
@@ -52,7 +54,11 @@ class Ticket:
 
     def _end(self, outcome: Outcome) -> None:
         core = self._core
-        now = core.now()
+        try:
+            now = core.now()
+        except BaseException as failure:  # the run must end all the same
+            log_error(f"{core.name}: the clock has failed at the end of a run", failure)
+            now = self._started_ns
         with core.lock:
             first = not self._finished
             self._claimed = self._finished = True
