@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import time
-from _thread import allocate_lock
+from _thread import RLock
 from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Protocol
@@ -190,7 +190,7 @@ class Coroutines:
         self._captured: AbstractEventLoop | None = None
         self._lane: Lane | None = None  # of the loop that was used last
         self._own: Lane | None = None
-        self._making = allocate_lock()
+        self._making = RLock()
         self._waiters = Waiters()
         self.calls: dict[CoroutineCall, None] = {}
         self.closing = False
@@ -327,11 +327,18 @@ class Coroutines:
     def _is_idle(self) -> bool:
         return not self.calls
 
+    def before_fork(self) -> None:
+        """Let no fork come while a loop is made: a child that got half of an import could import asyncio no more."""
+        self._making.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        self._making.release()
+
     def after_fork_in_child(self) -> None:
         """The loops and what they run are the parent's."""
         calls = list(self.calls)
         self.calls.clear()
-        self._making = allocate_lock()
+        self._making = RLock()
         self._waiters = Waiters()
         own, self._own, self._lane = self._own, None, None
         if own is not None and own.own is not None:

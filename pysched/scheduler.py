@@ -453,6 +453,12 @@ class Scheduler(Registry):
         if not isinstance(self._runner.clock, DrivingClock):
             self._runner.coroutines.wait(EXIT_WAIT_S)
 
+    def _before_fork(self) -> None:
+        self._runner.coroutines.before_fork()
+
+    def _after_fork_in_parent(self) -> None:
+        self._runner.coroutines.after_fork_in_parent()
+
     def _after_fork_in_child(self) -> None:
         self._book.after_fork_in_child()
         self._runner.forget_threads()
