@@ -12,6 +12,7 @@ cdef class JobEngine(Dispatcher):
     cdef object owner
 
     cdef readonly str prefix
+    cdef bint watched
 
     cdef uint64_t place(
         self, Entry *entry, int64_t period, Schedule *schedule, int64_t slot, int flags, uint32_t instances,
@@ -22,3 +23,4 @@ cdef class JobEngine(Dispatcher):
     cdef int hand_on(self, Run *run, object awaitable) noexcept
     cdef int tell(self, Run *run, object error) noexcept
     cdef int tell_news(self, const Item *item) noexcept
+    cdef int perform_watched(self, Run *run) noexcept

@@ -5,7 +5,9 @@ A job is named by its reference, an int: the generation of its slot << 24 | the 
 The owner, a `Scheduler`, is told, with nothing held:
 `_job_failed(reference, error)`   a run that is not managed has raised `error`, before the run is accounted for;
 `_job_returned(ticket, awaitable)`   its callback has returned an awaitable: from now on it is managed, by this ticket;
-`_job_left(reference)`            a job has left by itself, after its last run.
+`_job_left(reference, snapshot)`  a job has left by itself, after its last run; the snapshot is None unless `observe`d;
+`_job_decided(reference, decision, when, slot, count, late)`   what became of slots, if `observe`d; see `decisions`;
+`_job_runs(ticket, callback, args)`   it is to do a run that is not managed, if `watch`ed.
 """
 
 from cpython.object cimport PyObject
@@ -560,8 +562,12 @@ cdef class JobEngine(Dispatcher):
             free(old.items)
             free(old)
 
+    def watch(self, bint watched):
+        """From now on the owner does the runs of jobs that are not managed, too, by `_job_runs`."""
+        self.watched = watched
+
     def decide(self, uint64_t reference, str decision, int64_t slot_wall_ns):
-        """Notes a decision of the owner's about a job: "retried" or "timed out"."""
+        """Notes a decision of the owner's about a job: "retry" or "timeout"."""
         cdef Slot *slot
         cdef Job *job
         cdef int64_t now
@@ -573,7 +579,7 @@ cdef class JobEngine(Dispatcher):
         if slot != NULL:
             job = job_at(self.c, slot.record)
             decide(
-                self.c, <uint32_t>(reference & SLOT_MASK), job, RETRIED if decision == "retried" else OUT_OF_TIME,
+                self.c, <uint32_t>(reference & SLOT_MASK), job, RETRIED if decision == "retry" else OUT_OF_TIME,
                 slot_wall_ns - self.c.wall_offset + offset_of(self.c, job), 1, now, 0,
             )
         unlock(&self.c.mutex)
@@ -766,6 +772,9 @@ cdef class JobEngine(Dispatcher):
                 ticket.end(FAILED)
             Py_XDECREF(result)
             return False
+        if self.watched:
+            self.perform_watched(run)
+            return False
         result = self.invoke(run)
         if result == NULL:
             result = take_exception()
@@ -775,6 +784,17 @@ cdef class JobEngine(Dispatcher):
             self.hand_on(run, <object>result)
         Py_XDECREF(result)
         return False
+
+    cdef int perform_watched(self, Run *run) noexcept:
+        cdef Ticket ticket = new_ticket(self, run)
+        cdef tuple called = Dispatcher.call_of(self, run)
+        run.flags |= MANAGED
+        try:
+            self.owner._job_runs(ticket, called[0], called[1:])
+        except BaseException as error:
+            self.tell(run, error)
+            ticket.end(FAILED)
+        return 0
 
     cdef int take_result(self, Run *run, object result) except -1:
         if run.flags & JOB and not run.flags & MANAGED and is_awaitable(<PyObject *>result):
@@ -805,12 +825,17 @@ cdef class JobEngine(Dispatcher):
         cdef uint32_t index
         cdef uint64_t reference
         cdef Item item
-        cdef bint news
+        cdef Copy copy
+        cdef bint news, seen
         while True:
             lock(&core.mutex)
             news = take_news(core, &item)
             index = 0 if news else core.ended
+            seen = False
             if index:
+                if core.news != NULL:    # the owner may have somebody to tell
+                    take_copy(core, index, 0, &copy)
+                    seen = True
                 core.ended = slot_at(core, index).key
                 slot_at(core, index).key = 0
                 reference = <uint64_t>slot_at(core, index).generation << SLOT_BITS | index
@@ -822,7 +847,7 @@ cdef class JobEngine(Dispatcher):
             elif index:
                 drop(&garbage)
                 try:
-                    self.owner._job_left(reference)
+                    self.owner._job_left(reference, new_snapshot(&copy) if seen else None)
                 except BaseException as failure:
                     log_error(f"{self._name}: the end of a job could not be told", failure)
             else:
@@ -841,7 +866,7 @@ def order_of(Snapshot snapshot):
 
 
 cdef tuple DECISIONS = (
-    "ran", "coalesced", "missed", "paused", "pool full", "queued", "dropped", "retried", "timed out"
+    "ran", "coalesced", "missed", "paused", "pool full", "queued", "dropped", "retry", "timeout"
 )
 
 

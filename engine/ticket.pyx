@@ -21,6 +21,7 @@ cdef Ticket new_ticket(Dispatcher engine, const Run *run):
     ticket.generation = run.generation
     ticket.scheduled_wall_ns = run.scheduled
     ticket.number = run.number
+    ticket.late_ns = run.late
     ticket.started_ns = run.due + run.late
     return ticket
 
@@ -30,6 +31,7 @@ cdef class Ticket:
     """A run of a managed job, whose manager says when it has ended and how.
 
     `scheduled_wall_ns`: the slot on the wall clock. `number`: how many runs of the job have started, this included.
+    `late_ns`: from when it was due to its start.
     """
 
     def __init__(self):

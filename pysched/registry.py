@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 from pysched import engine as chosen_engine
 from pysched.book import JobBook
 from pysched.callbacks import PLAIN, check_callback, is_async, is_simple, stable_name_of, wanted_of
-from pysched.clock import NEVER
+from pysched.clock import NEVER, DrivingClock
+from pysched.events import Events
 from pysched.job import JobOptions
 from pysched.options import INTERVAL, ONCE, SCHEDULED, check_cron_options, check_options, given, shows, spread_of
 from pysched.reports import log_warning
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from pysched.clock import Clock
-    from pysched.engine import CalendarSchedule
+    from pysched.engine import CalendarSchedule, Snapshot
+    from pysched.events import EventName
     from pysched.job import JobInfo
     from pysched.options import Duration, IntervalOptions, OnceOptions, ScheduledOptions
     from pysched.runner import JobRun
@@ -70,6 +72,7 @@ class Registry(ABC):
         self._runner = Runner(self._engine, clock, self, loop)
         self._view = JobView(self._book, zone)
         self._schedules = Schedules(self._backend)
+        self._events = Events(name, isinstance(clock, DrivingClock))
         processes = sys.modules.get("concurrent.futures.process")
         self._leaves_process = processes is not None and isinstance(executor, processes.ProcessPoolExecutor)
         self._closed = False
@@ -314,6 +317,8 @@ class Registry(ABC):
             job_id = self._book.checked_id(job_id, reference)
             if not self._engine.has(reference):  # it has come and gone already
                 self._job_left(reference)
+        if job_id is not None and self._events.wants("added"):
+            self._tell("added", int(job_id[len(self._book.prefix) :].rstrip("+"), 16))
         return job_id
 
     def _register(
@@ -424,6 +429,7 @@ class Registry(ABC):
             job_id = record.id
             for old in self._book.enter_as(job_id, reference, record, replace):
                 self._remove(old)
+        self._tell("added", reference)
         if record is not None:
             self._engine.arm(reference)
         if not self._engine.has(reference):  # it has come and gone already
@@ -434,6 +440,7 @@ class Registry(ABC):
 
     def _remove(self, reference: int) -> bool | None:
         """Whether that prevented a run that would have come; None if there is no such job."""
+        info = self._try_info(reference, careful=True) if self._events.wants("removed") else None
         removal = self._engine.remove(reference)
         if removal is None:
             return None
@@ -442,14 +449,17 @@ class Registry(ABC):
             self._book.depart(reference, self._view.as_info(running, careful=True))
         self._runner.drop_retries(reference)
         self._job_left(reference)
+        self._tell("removed", reference, job=info)
         return bool(prevented)
 
     def _is_calling(self, reference: int) -> bool:
         """Whether the job's callback is being called, by the engine or in a retry."""
         return self._engine.is_calling(reference) or self._runner.is_calling(reference)
 
-    def _job_left(self, reference: int) -> None:
-        """Forget a job: the engine says that it has left, or it was removed."""
+    def _job_left(self, reference: int, snapshot: Snapshot | None = None) -> None:
+        """Forget a job that was removed, or that has left, as the engine says; with a snapshot if anybody listens."""
+        if snapshot is not None:
+            self._tell("removed", reference, job=self._view.as_info(snapshot, careful=True))
         self._runner.forget(reference)
         self._book.forget(reference)
 
@@ -458,6 +468,10 @@ class Registry(ABC):
     @abstractmethod
     def _report(self, error: BaseException, run: JobRun | None, options: JobOptions) -> None:
         """Tell of an attempt that failed."""
+
+    @abstractmethod
+    def _tell(self, event: EventName, reference: int, **about: Any) -> None:
+        """Tell the listeners of that event, if there are any."""
 
     @abstractmethod
     def _report_timeout(self, job_id: str, job_name: str, timeout: float) -> None:

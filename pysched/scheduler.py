@@ -13,12 +13,15 @@ from threading import current_thread, get_ident, main_thread
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pysched import lifecycle
+from pysched.announcer import Announcer
 from pysched.callbacks import PLAIN
 from pysched.clock import NEVER, DrivingClock
 from pysched.commands import ScheduledCommand
 from pysched.current import introduce, managed_run
 from pysched.engine import CommandScheduler
 from pysched.errors import JobCancelled
+from pysched.events import MOST as MOST_EVENTS
+from pysched.explanations import decisions_of
 from pysched.idle import wait_idle
 from pysched.job import JobInfo, JobOptions
 from pysched.options import check_count, check_handler, wall_ns_of
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
 
     from pysched.clock import Clock
     from pysched.engine import Snapshot
+    from pysched.events import EventName, JobEvent
+    from pysched.explanations import Decision
     from pysched.options import Duration
     from pysched.runner import Ticket
     from pysched.signals import SignalWatch
@@ -50,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["CommandScheduler", "ScheduledCommand", "Scheduler"]
 
 NS = 1_000_000_000
+MOST_EXPLAINED = 10_000
 LOOK_S = 0.5  # how late a signal is noticed at most
 EXIT_WAIT_S = 1.0
 """How long coroutines may take to end when the interpreter ends; then they end with their thread."""
@@ -74,6 +80,8 @@ class Scheduler(Registry):
     on_error
         `on_error(exc, run)` is called with what a callback raised and its `JobRun`, once per failed attempt, instead
         of the log with its traceback. A job's own goes first.
+    explain
+        How many decisions are kept of each job for `explain`; default 16, 0: none.
     name
         Of the loop's thread; workers are ``{name}-worker_{i}``.
 
@@ -91,6 +99,7 @@ class Scheduler(Registry):
         loop: AbstractEventLoop | None = None,
         on_error: Callable[[BaseException, JobRun], object] | None = None,
         name: str = "pysched",
+        explain: int = 16,
     ) -> None:
         if max_workers is not None and executor is not None:
             raise ValueError("max_workers and executor exclude each other")
@@ -102,11 +111,17 @@ class Scheduler(Registry):
         if isinstance(executor, int):
             raise TypeError(f"executor must be an Executor, got {type(executor).__name__}")
         check_handler(on_error)
+        check_count(explain, "explain", least=0, most=MOST_EXPLAINED)
         if loop is not None and not callable(getattr(loop, "call_soon_threadsafe", None)):
             raise TypeError(f"loop must be an event loop, got {type(loop).__name__}")
         super().__init__(workers if executor is None else executor, clock, name, parse_zone(timezone), loop)
         self._workers = workers if executor is None else None
         self._on_error = on_error
+        self._engine.explain(explain)
+        self._observing = False
+        self._announcer = Announcer(
+            self._engine, lambda reference: self._try_info(reference, careful=True), self._zone, self._events
+        )
         lifecycle.register(self)
         introduce(self)
 
@@ -133,6 +148,49 @@ class Scheduler(Registry):
 
     def _report_timeout(self, job_id: str, job_name: str, timeout: float) -> None:
         log_warning(f"{self.name}: job {job_id} ({job_name}) timed out after {timeout:g} s")
+
+    def _tell(self, event: EventName, reference: int, **about: Any) -> None:
+        self._announcer.tell(event, reference, **about)
+
+    def _job_decided(self, reference: int, decision: str, when: int, slot_ns: int, count: int, late: int) -> None:  # noqa: ARG002
+        self._announcer.decided(reference, decision, slot_ns, count)
+
+    def _job_runs(self, ticket: Ticket, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+        """Do the run of a job that is not managed as if it were one, for the sake of listeners."""
+        reference = ticket.reference
+        options = self._book.options_of(reference)
+        snapshot = self._engine.snapshot(reference)
+        zone = self._zone if snapshot is None else self._view.zone_of(snapshot)
+        job = ManagedJob(self._runner, callback, args, {}, PLAIN, options, zone, self._book.id_of)
+        ManagedRun(job, ticket).attempt()
+
+    def on(self, event: EventName, fn: Callable[[JobEvent], object]) -> Callable[[], object]:
+        """Have `fn` called with a `JobEvent` whenever that happens; returns a function that ends it.
+
+        `event`: "added", "removed", "started", "succeeded", "error", "retry", "timeout", "missed", "coalesced",
+        "paused", "resumed" or "dropped", see `EventName`. Listeners are called on a thread of their own,
+        ``{name}-events``, in order for each job; what they raise is logged. At most 10,000 events wait, then the
+        oldest are dropped.
+
+        Raises ValueError for another event, TypeError for a `fn` that cannot be called.
+        """
+        remove = self._events.add(event, fn)
+        self._listen()
+
+        def ends() -> None:
+            remove()
+            self._listen()
+
+        return ends
+
+    def _listen(self) -> None:
+        """Have the engine tell what listeners want to know, and no more: the rest costs nothing."""
+        wants = self._events.wants_any
+        self._engine.watch(wants("started", "succeeded", "error"))
+        told = wants("missed", "coalesced", "dropped", "removed")
+        if told != self._observing:
+            self._observing = told
+            self._engine.observe(MOST_EVENTS if told else 0)
 
     def _current_run(self, zone: tzinfo | None = None) -> JobRun | None:
         """The run of an unmanaged job that this thread is inside of."""
@@ -192,13 +250,17 @@ class Scheduler(Registry):
 
     def pause_job(self, id: str) -> None:
         """Let the job's slots pass by (`paused_count`); runs in progress go on. KeyError for an unknown id."""
-        if not self._engine.pause(self._book.reference_of(id)):
+        reference = self._book.reference_of(id)
+        if not self._engine.pause(reference):
             raise KeyError(id)
+        self._tell("paused", reference)
 
     def resume_job(self, id: str) -> None:
         """Wait for the job's next slot on its old grid; a one-shot whose time has passed runs at once."""
-        if not self._engine.resume(self._book.reference_of(id)):
+        reference = self._book.reference_of(id)
+        if not self._engine.resume(reference):
             raise KeyError(id)
+        self._tell("resumed", reference)
 
     def run_job(self, id: str) -> bool:
         """Run the job now, besides its slots, paused or not: False if `max_instances` runs are busy.
@@ -279,10 +341,12 @@ class Scheduler(Registry):
     def pause(self) -> None:
         """Let the slots of all jobs pass by; apart from the pauses of single jobs."""
         self._engine.pause_all()
+        self._tell("paused", 0)
 
     def resume(self) -> None:
         """End `pause`."""
         self._engine.resume_all()
+        self._tell("resumed", 0)
 
     # -- life --
 
@@ -459,6 +523,7 @@ class Scheduler(Registry):
     def _after_fork_in_child(self) -> None:
         self._book.after_fork_in_child()
         self._runner.forget_threads()
+        self._events.after_fork_in_child()
         self._engine.settle()
 
     # -- looking --
@@ -487,6 +552,14 @@ class Scheduler(Registry):
         if snapshot is None:
             raise KeyError(id)
         return self._view.next_runs(snapshot, n)
+
+    def explain(self, id: str) -> list[Decision]:
+        """The latest decisions about the job, the oldest first; KeyError for an unknown id. See `Decision`."""
+        reference = self._book.reference_of(id)
+        notes, snapshot = self._engine.decisions(reference), self._engine.snapshot(reference)
+        if notes is None or snapshot is None:
+            raise KeyError(id)
+        return decisions_of(notes, self._view.zone_of(snapshot))
 
     def stats(self) -> EngineStats:
         """Counters of runs, and the lateness of their starts; `pending` counts jobs. See `EngineStats`."""
