@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import subprocess
 import sys
@@ -154,6 +155,26 @@ def test_shutdown_lists_a_removed_job_whose_call_goes_on(make_scheduler, held, o
     assert scheduler.shutdown() == []
 
 
+def test_shutdown_lists_a_removed_job_whose_second_attempt_goes_on(make_scheduler, held):
+    scheduler = make_scheduler(on_error=nothing)
+
+    def job(ctx):
+        if ctx.attempt == 1:
+            raise ValueError
+        held()
+
+    scheduler.every("1h", job, immediate=True, id="k", max_retries=3, retry_backoff=0)
+    scheduler.start_background()
+    assert held.started.wait(WAIT)
+    scheduler.remove_job("k")
+    scheduler.after(0, nothing)
+    assert wait_until(lambda: len(scheduler) == 0)
+    assert [(info.id, info.running) for info in scheduler.shutdown(timeout=0.01)] == [("k", 1)]
+    held.release.set()
+    assert wait_until(lambda: not scheduler._runner.all_open())
+    assert scheduler.shutdown() == []
+
+
 @pytest.mark.parametrize("timeout", [-1, float("nan"), "soon", "5", object()], ids=str)
 def test_a_bad_timeout_shuts_nothing_down(scheduler, timeout):
     with pytest.raises((TypeError, ValueError), match="timeout"):
@@ -263,6 +284,28 @@ def test_a_token_of_a_run_that_begins_in_a_shutdown_has_fired(make_scheduler, cl
     scheduler._runner.close()
     clock.advance(1)
     assert seen == [True]
+
+
+@pytest.mark.parametrize("failure", [ValueError, SystemExit, KeyboardInterrupt])
+def test_a_logging_handler_that_raises_at_a_warning_after_the_shutdown(make_scheduler, logged, monkeypatch, failure):
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+
+    class Broken(logging.Handler):
+        def emit(self, record):
+            raise failure
+
+    scheduler, handler = make_scheduler(), Broken()
+    scheduler.shutdown()
+    logging.getLogger("pysched").addHandler(handler)
+    try:
+        assert scheduler.every("1s", nothing, id="k") == "k"
+        scheduler.start_background()
+        scheduler.run()
+    finally:
+        logging.getLogger("pysched").removeHandler(handler)
+    assert [each.exc_type for each in told] == [failure] * 3
+    assert len(scheduler) == 1
 
 
 # run
