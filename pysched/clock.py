@@ -172,6 +172,8 @@ def _number(value: object, name: str, rule: str) -> int | float:
             raise TypeError(f"{name} must be a number of seconds: {error}") from error
         except OverflowError:
             raise ValueError(f"{name} must be {rule}, got a number too large for a float") from None
+        except ValueError as error:  # a signaling NaN of `decimal`
+            raise ValueError(f"{name} must be {rule}: {error}") from error
         if isinstance(value, int):
             return value
         value = number
