@@ -155,8 +155,6 @@ class Nameless(type):
     def __name__(cls):
         raise RuntimeError("no name")
 
-    __module__ = __name__
-
 
 class Stubborn(str):
     """Text that fails wherever it is put into other text."""
@@ -176,7 +174,7 @@ class OfStubbornText(Exception):
 
 class OfNoText(Exception):
     def __str__(self):
-        return 5
+        return 5  # noqa: PLE0307
 
 
 SECRETIVE = {

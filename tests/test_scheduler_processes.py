@@ -183,6 +183,31 @@ def test_a_fault_of_the_loop_is_a_status(engine_name):
     assert "OSError: no such clock" in process.stderr
 
 
+@pytest.mark.parametrize("kind", ["every('1s', print)", "every('1s', print, id='x', timeout=5)", "after(0, print)"])
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_destructor_at_the_very_end_that_registers(engine_name, kind, closed):
+    """When modules are being taken apart."""
+    quiet(
+        f"""
+        import builtins
+        class Late:
+            def __init__(self, scheduler):
+                self.scheduler = scheduler
+            def __del__(self):
+                try:
+                    self.scheduler.{kind}
+                except (ImportError, RuntimeError, AttributeError, TypeError):
+                    pass  # what is left of the library may not do: it says so to the caller
+        scheduler = Scheduler(1, timezone="UTC")
+        if {closed}:
+            scheduler.shutdown()
+        builtins.late = Late(scheduler)
+        del scheduler
+        """,
+        engine_name,
+    )
+
+
 # Fork.
 
 
@@ -309,6 +334,62 @@ def test_forks_while_others_use_it(engine_name):
 
 
 @forks
+@pytest.mark.parametrize("end", ["has been removed", "has ended"])
+def test_a_fork_while_another_thread_names_a_job(engine_name, end):
+    """The child has no such thread: nothing waits for it, neither in the fork nor afterwards."""
+    quiet(
+        f"""
+        scheduler = Scheduler(2, timezone="UTC")
+        inside, release, ran = threading.Event(), threading.Event(), threading.Event()
+        lives = scheduler._book._lives
+
+        def lives_long(reference):
+            if threading.current_thread() is thread:
+                inside.set()
+                assert release.wait(20)
+            return lives(reference)
+
+        scheduler.every("1h", print, id="k")
+        scheduler._book._lives = lives_long
+        thread = threading.Thread(target=lambda: scheduler.every("1h", print, id="k", replace=True))
+        if "{end}" == "has ended":  # and its worker waits for the other thread, to tell of it
+            scheduler.after(0, ran.set, id="once", tags=["t"])
+            thread.start()
+            assert inside.wait(20)
+            scheduler.start_background()
+            assert ran.wait(20)
+            wait_for(lambda: len(scheduler) in (1, 2) and scheduler.stats().running == 0)
+        else:
+            scheduler.start_background()
+            thread.start()
+            assert inside.wait(20)
+
+        def check():
+            assert not scheduler.running
+            scheduler.list_jobs()
+            scheduler.every("1h", print, id="k", replace=True)
+            scheduler.every("1h", print, id="other", tags=["t"])
+            again = threading.Event()
+            scheduler.after(0, again.set, id="once", replace=True)
+            scheduler.start_background()
+            assert again.wait(5)
+            assert scheduler.remove_job("other")
+            assert scheduler.shutdown(timeout=5) == []
+            assert not scheduler._book._naming._is_owned()
+            scheduler._check()
+
+        in_child(check)
+        release.set()
+        thread.join(20)
+        assert scheduler.get_job("k")
+        assert scheduler.shutdown() == []
+        scheduler._check()
+        """,
+        engine_name,
+    )
+
+
+@forks
 @pytest.mark.parametrize("options", ["", "timeout=60"])
 def test_a_callback_that_forks(engine_name, options):
     quiet(
@@ -372,6 +453,7 @@ def test_ctrl_c_ends_run_and_fires_tokens(engine_name):
     process = start_python(
         program(
             """
+        signal.alarm(30)  # a watchdog
         scheduler = Scheduler(2, timezone="UTC")
         handler = signal.getsignal(signal.SIGINT)
         seen = []
@@ -398,10 +480,8 @@ def test_ctrl_c_ends_run_and_fires_tokens(engine_name):
     for _ in range(2):
         wait_for_line(process)
         time.sleep(0.05)
-        begin = time.monotonic()
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "interrupted\n"
-        assert time.monotonic() - begin < 5
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (0, "", "")
 
@@ -488,15 +568,13 @@ def test_a_signal_in_the_middle_of_everything(engine_name):
             signal.setitimer(signal.ITIMER_REAL, 0.0005)
         signal.signal(signal.SIGALRM, handler)
         signal.setitimer(signal.ITIMER_REAL, 0.0005)
-        deadline = time.monotonic() + 1
-        while time.monotonic() < deadline:
+        while len(calls) < 500:
             scheduler.every("1h", print, id="m", replace=True, timeout=5)
             scheduler.list_jobs()
             token = CancelToken()
             token._fire()
             assert token.wait(5)
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
-        assert len(calls) > 50
         assert scheduler.shutdown() == []
         scheduler._check()
         """,
