@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from datetime import timedelta, timezone
 from zoneinfo import ZoneInfo
 
@@ -373,6 +373,34 @@ def test_a_pool_that_was_shut_down_ends_the_scheduler(make_scheduler, logged):
     info = scheduler.get_job(job_id)
     assert info.running == 0
     assert [level for level, _, _ in logged] == ["ERROR"]
+
+
+@pytest.mark.parametrize("refused", [{1}, {2}, {1, 2, 5}, {3, 4}], ids=str)
+def test_no_run_has_the_number_of_one_that_was_refused(make_scheduler, logged, refused):
+    """Of an executor that cannot take work at times, each of which ends the scheduler's loop."""
+    calls, ids = [], []
+
+    class Moody(Executor):
+        def submit(self, fn, /, *args, **kwargs):
+            calls.append(1)
+            if len(calls) in refused:
+                raise ZeroDivisionError
+            future = Future()
+            future.set_running_or_notify_cancel()
+            future.set_result(fn(*args, **kwargs))
+            return future
+
+    scheduler = make_scheduler(executor=Moody())
+    scheduler.every("1h", lambda ctx: ids.append(ctx.run_id), id="k")
+    for turn in range(1, 8):
+        if not scheduler.running:
+            scheduler.start_background()
+        assert scheduler.run_job("k")
+        assert wait_until(lambda turn=turn: len(calls) == turn and scheduler.get_job("k").running == 0)
+        assert wait_until(lambda turn=turn: scheduler.running == (turn not in refused))
+    assert ids == [f"k#{number}" for number in range(1, 8) if number not in refused]
+    assert scheduler.get_job("k").started_count == len(ids)
+    assert [level for level, _, _ in logged] == ["ERROR"] * len(refused)
 
 
 def test_the_clock_may_be_the_systems(make_scheduler):

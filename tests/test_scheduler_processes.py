@@ -334,6 +334,35 @@ def test_forks_while_others_use_it(engine_name):
 
 
 @forks
+def test_a_child_gives_no_number_of_a_run_twice(engine_name):
+    quiet(
+        """
+        scheduler = Scheduler(2, timezone="UTC")
+        release, ids = threading.Event(), []
+        def job(ctx):
+            ids.append(ctx.run_id)
+            release.wait(20)
+        scheduler.every("1h", job, immediate=True, id="k")
+        scheduler.start_background()
+        wait_for(lambda: ids == ["k#1"])
+
+        def check():
+            release.set()
+            scheduler.start_background()
+            assert scheduler.run_job("k")
+            wait_for(lambda: scheduler.get_job("k").run_count == 1)
+            assert ids == ["k#1", "k#2"]
+            assert scheduler.shutdown() == []
+
+        in_child(check)
+        release.set()
+        assert scheduler.shutdown() == []
+        """,
+        engine_name,
+    )
+
+
+@forks
 @pytest.mark.parametrize("end", ["has been removed", "has ended"])
 def test_a_fork_while_another_thread_names_a_job(engine_name, end):
     """The child has no such thread: nothing waits for it, neither in the fork nor afterwards."""
