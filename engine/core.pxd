@@ -193,7 +193,7 @@ cdef struct Core:
     int64_t wall_offset              # wall clock - monotonic clock, ns
     uint64_t random                  # state of the generator of jitter
     bint all_paused
-    bint closed                      # it starts no more
+    bint closed                      # it starts no more: what is due never comes
     bint keeps_wall                  # whether `wall_offset` is kept
     size_t reserved                  # slots and nodes promised to a call_many in progress
 

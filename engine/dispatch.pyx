@@ -507,7 +507,7 @@ cdef bint has_ended(Dispatcher self) noexcept:
 
 
 cdef bint wait_idle(Dispatcher self, object timeout) except -1:
-    """Waits until nothing is due, queued or running; whether that came about."""
+    """Waits until nothing is due (unless the core is closed), queued or running; whether that came about."""
     cdef size_t own
     cdef bint inside
     if is_finalizing():                  # threads of daemon loops are gone: what is queued stays so
@@ -529,7 +529,7 @@ cdef bint is_idle(Dispatcher self) except -1:
     lock(&core.mutex)
     core_prune(core)
     idle = (core.ring_count == core.zombies and core.running == 0
-            and (core.heap.size == 0 or core.heap.nodes[0].when > now))
+            and (core.heap.size == 0 or core.heap.nodes[0].when > now or core.closed))
     unlock(&core.mutex)
     return idle
 

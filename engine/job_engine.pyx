@@ -394,6 +394,11 @@ cdef class JobEngine(Dispatcher):
         self.c.all_paused = True
         unlock(&self.c.mutex)
 
+    @property
+    def all_paused(self):
+        """Whether `pause_all` is in force."""
+        return self.c.all_paused
+
     def resume_all(self):
         """Ends `pause_all`: single slots that have passed come at once, those of one time in the order of registration.
 
@@ -571,10 +576,11 @@ cdef class JobEngine(Dispatcher):
         run_here(self)
 
     def close(self):
-        """From now on `start` and `run` do nothing."""
+        """From now on `start` and `run` do nothing, and `wait_idle` does not wait for what is due."""
         lock(&self.c.mutex)
         self.c.closed = True
         unlock(&self.c.mutex)
+        core_notify(self.c)
 
     def settle(self):
         """Lets go of jobs that have left, and tells the owner: what is left to do in the child of a fork."""

@@ -18,6 +18,7 @@ from pysched.clock import DrivingClock
 from pysched.current import managed_run
 from pysched.errors import JobCancelled
 from pysched.token import CancelToken
+from pysched.waiting import Waiters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -120,6 +121,8 @@ class Runner:
         self.owner = owner
         self.closing = False
         self.open: dict[int, dict[ManagedRun, None]] = {}  # ticks that have not ended, by their job's reference
+        self.latest = object()  # stands for the tick that was opened last
+        self.waiters = Waiters()  # for the end of all that are open
         # What `current_run` gave last in jobs that are not managed, by thread: reference, number of the run, the run.
         self.plain: dict[int, tuple[int, int, JobRun]] = {}
         self.abandoned: dict[ManagedRun, JobInfo | None] = {}  # timed out, but their call goes on; their jobs then
@@ -128,6 +131,7 @@ class Runner:
 
     def opened(self, run: ManagedRun) -> None:
         self.open.setdefault(run.ticket.reference, {})[run] = None
+        self.latest = object()  # only now: who finds the one before has seen no later tick in `open`, and asks again
 
     def closed(self, run: ManagedRun) -> None:
         runs = self.open.get(run.ticket.reference)
@@ -135,11 +139,16 @@ class Runner:
             runs.pop(run, None)
             if run.last:
                 self.forget(run.ticket.reference)
+        if self.waiters:
+            self.waiters.notify()
 
     def forget(self, reference: int) -> None:
         """The job has left: no run of it will be opened any more."""
         if not self.open.get(reference):
             self.open.pop(reference, None)
+
+    def has_open(self) -> bool:
+        return any(list(self.open.values()))
 
     def is_calling(self, reference: int) -> bool:
         return any(run.calling for run in list(self.open.get(reference, ())))

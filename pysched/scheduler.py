@@ -6,8 +6,10 @@ registered (`registry`).
 
 from __future__ import annotations
 
+import math
+import time
 from datetime import timezone as fixed_zone
-from threading import get_ident
+from threading import current_thread, get_ident, main_thread
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pysched import lifecycle
@@ -16,12 +18,14 @@ from pysched.commands import ScheduledCommand
 from pysched.current import introduce
 from pysched.engine import CommandScheduler
 from pysched.errors import JobCancelled
+from pysched.idle import wait_idle
 from pysched.job import JobInfo, JobOptions
 from pysched.options import check_count, check_handler, wall_ns_of
 from pysched.registry import Registry
 from pysched.reports import call_handler, log_error, log_warning
 from pysched.runner import JobRun, ManagedJob, at, text_of
 from pysched.schedule import parse_duration
+from pysched.table import MOST_ROWS, job_table
 from pysched.token import CancelToken
 from pysched.trigger import After, At, Cron, Every, Trigger
 from pysched.zones import parse_zone
@@ -37,11 +41,13 @@ if TYPE_CHECKING:
     from pysched.clock import Clock
     from pysched.engine import Snapshot
     from pysched.options import Duration
+    from pysched.signals import SignalWatch
     from pysched.stats import EngineStats
 
 __all__ = ["CommandScheduler", "ScheduledCommand", "Scheduler"]
 
 NS = 1_000_000_000
+LOOK_S = 0.5  # how late a signal is noticed at most
 
 
 class Scheduler(Registry):
@@ -269,12 +275,65 @@ class Scheduler(Registry):
             raise RuntimeError(f"{self.name} is running already")
         self._engine.start()
 
-    def run(self) -> None:
-        """Run until `shutdown()`; Ctrl-C ends it at once, as a KeyboardInterrupt, after tokens were fired."""
+    def run(self, handle_signals: bool = False, shutdown_timeout: Duration | None = 30) -> None:
+        """Run until `shutdown()`; Ctrl-C ends it at once, as a KeyboardInterrupt, after tokens were fired.
+
+        With `handle_signals`, on the main thread only (elsewhere a RuntimeError), SIGTERM and SIGINT are a
+        `shutdown(timeout=shutdown_timeout)`, after which it returns; what is still running then is logged as a warning.
+        A second signal ends it at once: a KeyboardInterrupt for SIGINT, and `SystemExit(143)` for SIGTERM, so that
+        what the program does at its end is done, and its status is the one that supervisors know. What the two
+        signals did before, they do again afterwards, from the second one on.
+        """
+        if not isinstance(handle_signals, bool):
+            raise TypeError(f"handle_signals must be a bool, got {type(handle_signals).__name__}")
+        limit = math.inf
+        if shutdown_timeout is not None:
+            limit = parse_duration(shutdown_timeout, "shutdown_timeout", zero=True) / NS
+        if handle_signals and current_thread() is not main_thread():
+            raise RuntimeError("handle_signals=True goes with the main thread only, which is where Python handles them")
         if self._refuses_start():
             return
         if self._engine.running:
             raise RuntimeError(f"{self.name} is running already")
+        if not handle_signals:
+            self._run()
+            return
+        from pysched.signals import SignalWatch
+
+        watch = SignalWatch(lambda: self._engine.stop(0.0))
+        try:
+            self._run_watched(watch, limit)
+        finally:
+            watch.restore()
+            if watch.number is not None:
+                self.shutdown(wait=False)
+
+    def _run_watched(self, watch: SignalWatch, limit: float) -> None:
+        watch.install()
+        look = self._engine.call_alarm(0, watch.look)
+        try:
+            if watch.number is None:
+                self._run()
+        finally:
+            look.cancel()
+        if watch.number is not None:
+            self._drain(watch, limit)
+            left = self.shutdown(wait=False)
+            if left:
+                ids = ", ".join(f"{info.id} ({info.name})" for info in left)
+                log_warning(f"{self.name}: shut down by a signal, but these jobs are still running: {ids}")
+
+    def _drain(self, watch: SignalWatch, limit: float) -> None:
+        """Shut down, and wait a short time at a time: a signal that comes right before a wait does not end it."""
+        self.shutdown(wait=False)
+        deadline = time.monotonic() + limit
+        while not self._engine.stop(max(0.0, min(LOOK_S, deadline - time.monotonic()))):
+            if watch.error is not None:
+                raise watch.error
+            if time.monotonic() >= deadline:
+                return
+
+    def _run(self) -> None:
         try:
             self._engine.run()
         except BaseException:
@@ -310,6 +369,15 @@ class Scheduler(Registry):
             left.setdefault(reference, departed)
         return list(left.values())
 
+    def wait_idle(self, timeout: Duration | None = None) -> bool:
+        """Wait until nothing is due, queued or running, nor waits for a retry; slots to come do not count.
+
+        At most `timeout` (a duration; None: without limit): whether that came about. On a `ManualClock` it waits for
+        nothing. What is due before a start is waited for; after `shutdown` only what runs. RuntimeError in a callback.
+        """
+        limit = None if timeout is None else parse_duration(timeout, "timeout", zero=True) / NS
+        return wait_idle(self._engine, self._runner, limit)
+
     def __enter__(self) -> Self:
         self.start_background()
         return self
@@ -321,6 +389,7 @@ class Scheduler(Registry):
 
     def _at_exit(self) -> None:
         self._closed = True
+        self._engine.close()
         self._runner.close()
 
     def _after_fork_in_child(self) -> None:
@@ -375,8 +444,23 @@ class Scheduler(Registry):
         raise TypeError("a Scheduler can be neither copied nor pickled")
 
     def __repr__(self) -> str:
-        state = "running" if self.running else "shut down" if self._closed else "not running"
-        return f"<Scheduler {self.name!r} {state}, {len(self)} jobs>"
+        return f"<Scheduler {self.name!r} {self._state()}, {len(self)} jobs>"
+
+    def __str__(self) -> str:
+        """A table of the first 50 jobs, about 120 columns wide, for people: its form may change. O(n log n)."""
+        snapshots = self._tagged(None)
+        workers = "an executor of yours" if self._workers is None else f"{self._workers} workers"
+        head = f"{self.name}: {self._state()}, {len(snapshots)} jobs, {workers}"
+        infos = [self._view.as_info(each, careful=True) for each in snapshots[:MOST_ROWS]]
+        return job_table(head, infos, len(snapshots), paused=self._engine.all_paused)
+
+    def _state(self) -> str:
+        if self._closed:
+            return "shut down"
+        paused = self._engine.all_paused
+        if self.running:
+            return "paused" if paused else "running"
+        return "not running, paused" if paused else "not running"
 
     def _check(self) -> None:
         self._engine._check()

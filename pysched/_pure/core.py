@@ -83,7 +83,7 @@ class Core:
         self.name = name
         self.on_error = on_error
         self.lock = RLock()
-        self.closed = False  # whether it starts no more
+        self.closed = False  # whether it starts no more: what is due never comes
         self.table = TimerTable()
         self.lateness = LatenessHistogram()
         self.wakeups = 0
@@ -281,12 +281,12 @@ class Core:
         return sum(run.thread != thread for run in list(self.table.runs.values()))
 
     def is_idle(self) -> bool:
-        """Whether nothing is due, queued or running."""
+        """Whether nothing is due (unless it is closed), queued or running."""
         now = self.now()
         with self.lock:
             table = self.table
             due = table.first_due_ns()
-            return not table.runs and not table.ready and (due is None or due > now)
+            return not table.runs and not table.ready and (due is None or due > now or self.closed)
 
     def stats(self) -> EngineStats:
         with self.lock:

@@ -184,6 +184,11 @@ class JobEngine(Dispatcher):
         """Lets all slots pass by from now on; apart from the pauses of single jobs."""
         self._core.table.steps.all_paused = True
 
+    @property
+    def all_paused(self) -> bool:
+        """Whether `pause_all` is in force."""
+        return self._core.table.steps.all_paused
+
     def resume_all(self) -> None:
         """Ends `pause_all`: single slots that have passed come at once; O(n)."""
         self._core.resume_all()
@@ -238,8 +243,9 @@ class JobEngine(Dispatcher):
             self._core.settle()
 
     def close(self) -> None:
-        """From now on `start` and `run` do nothing."""
+        """From now on `start` and `run` do nothing, and `wait_idle` does not wait for what is due."""
         with self._core.lock:
+            self._core.announce()
             self._core.closed = True
 
     def settle(self) -> None:

@@ -31,6 +31,9 @@ __all__ = ["Loop"]
 LEAVE_S = 5
 """How long an interrupted `run` waits for its loop, which leaves at once."""
 
+SIGNALS_S = 0.5
+"""How long a `run` waits at a time: a signal that comes right before a wait does not end it."""
+
 
 class Loop:
     """Starts and stops sessions of one engine; `executor` is as `Engine` takes it, and checked."""
@@ -128,7 +131,8 @@ class Loop:
         session.awaited = True
         try:
             self._start_thread(engine, session, hand_off)
-            core.waiters.wait_for(is_closed, None)
+            while not core.waiters.wait_for(is_closed, SIGNALS_S):
+                pass
         except BaseException:
             session.stop()
             if self._thread is not None and self._thread.is_alive():
