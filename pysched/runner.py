@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pysched.awaitables import is_awaitable, refuse
 from pysched.callbacks import name_of
-from pysched.clock import DrivingClock
+from pysched.clock import NS, DrivingClock
 from pysched.current import managed_run
 from pysched.errors import JobCancelled
 from pysched.token import CancelToken
 from pysched.waiting import Waiters
+from pysched.zones import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["JobRun", "ManagedJob", "Runner", "at", "text_of"]
 
 LONGEST_RETRY_WAIT_S = 30.0
-NS = 1_000_000_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class JobRun:
@@ -66,7 +65,7 @@ class JobRun:
 def at(wall_ns: int, zone: tzinfo) -> datetime:
     """A moment of the wall clock, aware, cut to the microsecond; the last that a datetime can be, if it is later."""
     try:
-        return (_EPOCH + timedelta(microseconds=wall_ns // 1000)).astimezone(zone)
+        return (EPOCH + timedelta(microseconds=wall_ns // 1000)).astimezone(zone)
     except OverflowError:
         return datetime.max.replace(tzinfo=zone)
 
