@@ -36,6 +36,7 @@ cdef class Dispatcher:
     cdef object report(self, Run *run, object error)
     cdef tuple call_of(self, Run *run)
     cdef int fail_run(self, Run *run, object error, tuple called) except -1
+    cdef int take_result(self, Run *run, object result) except -1
     cdef bint perform(self, Run *run, bint interruptible) noexcept
     cdef int read_wall(self) except -1
     cdef void reap(self) noexcept

@@ -156,6 +156,10 @@ cdef class Dispatcher:
         self.report(run, error)
         return 0
 
+    cdef int take_result(self, Run *run, object result) except -1:
+        """What an executor says that a callback has returned; that of a timer is of no use."""
+        return 0
+
     cdef bint perform(self, Run *run, bint interruptible) noexcept:
         """Calls the callback and releases what it returned or reports what it raised.
 

@@ -130,9 +130,14 @@ cdef class Submitted:
         runner_set(runner, &self.run)
         unlock(&core.mutex)
         try:
+            from concurrent.futures import Future  # a future of another make may have to fetch its result
+
             cancelled = bool(future.cancelled())
             if not cancelled:
-                self.report(future.exception())
+                error = future.exception()
+                self.report(error)
+                if error is None and self.run.flags & JOB and isinstance(future, Future):
+                    self.dispatcher.take_result(&self.run, future.result())
         except BaseException as error:
             cancelled = False
             self.report(error)

@@ -19,4 +19,5 @@ cdef class JobEngine(Dispatcher):
     ) except 0
     cdef TimerHandle single(self, int64_t delay, object callback, int flags)
     cdef Slot *find(self, uint64_t reference) noexcept
+    cdef int hand_on(self, Run *run, object awaitable) noexcept
     cdef int tell(self, Run *run, object error) noexcept

@@ -4,6 +4,7 @@ A job is named by its reference, an int: the generation of its slot << 24 | the 
 
 The owner, a `Scheduler`, is told, with nothing held:
 `_job_failed(reference, error)`   a run that is not managed has raised `error`, before the run is accounted for;
+`_job_returned(ticket, awaitable)`   its callback has returned an awaitable: from now on it is managed, by this ticket;
 `_job_left(reference)`            a job has left by itself, after its last run.
 """
 
@@ -63,7 +64,6 @@ from .ticket cimport Ticket, new_ticket
 from .timers cimport core_add, core_detach, core_place, core_reserve, core_wants_wake, raise_shortage
 from .waiters cimport core_notify
 
-from pysched.awaitables import refuse
 from pysched.reports import log_error
 
 # The years 1679 to 2261: a year before the engine's time is at its ends, so that sums stay within it.
@@ -644,15 +644,28 @@ cdef class JobEngine(Dispatcher):
         result = self.invoke(run)
         if result == NULL:
             result = take_exception()
+            run.failed = True
+            self.tell(run, <object>result)
         elif is_awaitable(result):
-            result = refused(result)
-        else:
-            Py_XDECREF(result)
-            return False
-        run.failed = True
-        self.tell(run, <object>result)
+            self.hand_on(run, <object>result)
         Py_XDECREF(result)
         return False
+
+    cdef int take_result(self, Run *run, object result) except -1:
+        if run.flags & JOB and not run.flags & MANAGED and is_awaitable(<PyObject *>result):
+            self.hand_on(run, result)
+        return 0
+
+    cdef int hand_on(self, Run *run, object awaitable) noexcept:
+        """Makes the run a managed one, which the owner ends by its ticket."""
+        cdef Ticket ticket = new_ticket(self, run)
+        run.flags |= MANAGED
+        try:
+            self.owner._job_returned(ticket, awaitable)
+        except BaseException as error:
+            self.tell(run, error)
+            ticket.end(FAILED)
+        return 0
 
     cdef int tell(self, Run *run, object error) noexcept:
         try:
@@ -683,18 +696,6 @@ cdef class JobEngine(Dispatcher):
                 self.owner._job_left(reference)
             except BaseException as failure:
                 log_error(f"{self._name}: the end of a job could not be told", failure)
-
-
-cdef PyObject *refused(PyObject *result) noexcept:
-    """Closes an awaitable and gives the error that says so: nobody awaits what a job returns."""
-    value = <object>result
-    Py_XDECREF(result)
-    try:
-        error = refuse(value)
-    except BaseException as failure:
-        error = failure
-    Py_INCREF(error)
-    return <PyObject *>error
 
 
 def order_of(Snapshot snapshot):

@@ -313,9 +313,9 @@ cdef void job_withdraw(Core *core, uint32_t index, uint32_t generation, int64_t 
 
 
 cdef void job_give_back(Core *core, uint32_t index, uint32_t generation, int64_t now) noexcept nogil:
-    """Ends a run without an outcome: its thread was the parent's, before a fork."""
+    """Ends a run without an outcome: its thread was the parent's, before a fork; `job_abandon` may have been here."""
     cdef Slot *slot = slot_at(core, index)
-    if slot.generation == generation:
+    if slot.generation == generation and job_at(core, slot.record).active:
         give_instance_back(core, index, job_at(core, slot.record), now)
 
 

@@ -1,8 +1,10 @@
-"""What a callback must not return where nobody awaits it."""
+"""What a callback returns that has to be awaited."""
 
 from __future__ import annotations
 
-__all__ = ["is_awaitable", "refuse"]
+import sys
+
+__all__ = ["discard", "is_awaitable", "is_cancellation"]
 
 
 def is_awaitable(value: object) -> bool:
@@ -10,9 +12,14 @@ def is_awaitable(value: object) -> bool:
     return value is not None and hasattr(type(value), "__await__")
 
 
-def refuse(awaitable: object) -> TypeError:
-    """Close `awaitable`, so that no warning says it was never awaited; return the error that says it was refused."""
+def discard(awaitable: object) -> None:
+    """Close what will not be awaited after all, so that no warning says that it never was."""
     close = getattr(awaitable, "close", None) or getattr(awaitable, "cancel", None)
     if close is not None:
         close()
-    return TypeError(f"the callback returned an awaitable ({type(awaitable).__name__}), which nothing awaits")
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Whether it is asyncio's CancelledError, which nobody can have raised without importing its module."""
+    module = sys.modules.get("asyncio.exceptions")
+    return module is not None and isinstance(error, module.CancelledError)

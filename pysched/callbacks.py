@@ -7,10 +7,12 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pysched.awaitables import is_awaitable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["PLAIN", "Wanted", "check_callback", "is_simple", "name_of", "qualified_name_of", "wanted_of"]
+__all__ = ["PLAIN", "Wanted", "check_callback", "is_async", "is_simple", "name_of", "qualified_name_of", "wanted_of"]
 
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _ANYTHING = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -42,15 +44,23 @@ def is_simple(callback: object) -> bool:
 
 
 def check_callback(callback: object) -> None:
-    """Raise TypeError unless it can be called and gives no coroutine, through `partial` and ``__call__`` too."""
+    """Raise TypeError unless it can be called; an async generator is refused too, as nobody would take its items."""
     if not callable(callback):
-        raise TypeError(f"callback must be callable, got {type(callback).__name__}")
-    inner: object = callback
-    while isinstance(inner, partial):
-        inner = inner.func
-    for each in (inner, inspect.getattr_static(type(inner), "__call__", None)):
-        if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
-            raise TypeError(f"callback must be a plain function, {name_of(callback)} is async: nothing would await it")
+        hint = ": give the function itself, not what a call of it returns" if is_awaitable(callback) else ""
+        raise TypeError(f"callback must be callable, got {type(callback).__name__}{hint}")
+    if any(inspect.isasyncgenfunction(each) for each in _functions_of(callback)):
+        raise TypeError(f"callback {name_of(callback)} is an async generator: nothing would take what it yields")
+
+
+def is_async(callback: object) -> bool:
+    """Whether it is an `async def`, through `partial` and ``__call__`` too; others may return an awaitable as well."""
+    return any(inspect.iscoroutinefunction(each) for each in _functions_of(callback))
+
+
+def _functions_of(callback: object) -> tuple[object, object]:
+    while isinstance(callback, partial):
+        callback = callback.func
+    return callback, inspect.getattr_static(type(callback), "__call__", None)
 
 
 def wanted_of(callback: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Wanted:

@@ -6,7 +6,6 @@ async context manager, takes this one.
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -36,7 +35,8 @@ def scheduler_lifespan(
     """What to give as ``FastAPI(lifespan=...)``: starts `scheduler` before the application, shuts it down after it.
 
     `app_lifespan` is the application's own lifespan, which runs in between: it finds the scheduler running when it
-    is entered and still running when it is left. The state that it yields is passed on. The scheduler is shut down
+    is entered and still running when it is left. The state that it yields is passed on. Coroutines of jobs run on the
+    event loop of the application. The scheduler is shut down
     also when it raises, in a thread, so that the event loop serves on while callbacks in progress come to their end.
 
     A shutdown is one-way: an application that is started several times in one process, in tests for instance, needs
@@ -48,18 +48,11 @@ def scheduler_lifespan(
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[Any]:
-        scheduler.start_background()
-        try:
+        async with scheduler:  # which captures this loop, and shuts down in a thread
             if app_lifespan is None:
                 yield None
             else:
                 async with app_lifespan(app) as state:
                     yield state
-        finally:
-            try:
-                await asyncio.to_thread(scheduler.shutdown)
-            except asyncio.CancelledError:
-                scheduler.shutdown(wait=False)  # nobody waits any more, and the thread may not even have begun
-                raise
 
     return lifespan

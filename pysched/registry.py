@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from pysched import engine as chosen_engine
 from pysched.book import JobBook
-from pysched.callbacks import PLAIN, check_callback, is_simple, qualified_name_of, wanted_of
+from pysched.callbacks import PLAIN, check_callback, is_async, is_simple, qualified_name_of, wanted_of
 from pysched.clock import NEVER
 from pysched.job import JobOptions
 from pysched.options import ONCE, REPEATED, SCHEDULED, check_cron_options, check_options, given, shows
@@ -22,6 +22,7 @@ from pysched.views import JobView
 from pysched.zones import parse_zone
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Callable, Mapping
     from concurrent.futures import Executor
     from datetime import datetime, tzinfo
@@ -54,12 +55,19 @@ class Registry(ABC):
 
     _backend: ClassVar[Any] = chosen_engine  # tests name another: JobEngine, CalendarSchedule, Calendar and Zone
 
-    def __init__(self, executor: Executor | int, clock: Clock | None, name: str, zone: tzinfo) -> None:
+    def __init__(
+        self,
+        executor: Executor | int,
+        clock: Clock | None,
+        name: str,
+        zone: tzinfo,
+        loop: AbstractEventLoop | None,
+    ) -> None:
         self._zone = zone
         self._engine = self._backend.JobEngine(self, executor, clock, name, f"{next(_SERIALS):x}-")
         engine = self._engine
         self._book = JobBook(engine.prefix, engine.has, self._is_calling, engine.discard)
-        self._runner = Runner(self._engine, clock, self)
+        self._runner = Runner(self._engine, clock, self, loop)
         self._view = JobView(self._book, zone)
         self._schedules = Schedules(self._backend)
         processes = sys.modules.get("concurrent.futures.process")
@@ -344,7 +352,7 @@ class Registry(ABC):
             on_error=checked["on_error"],
         )
         called: Callable[..., object] = callback
-        managed = record.needs_runner() or wanted != PLAIN or bool(kwargs)
+        managed = record.needs_runner() or wanted != PLAIN or bool(kwargs) or is_async(callback)
         if managed:
             if self._leaves_process:
                 raise TypeError(

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from datetime import datetime, timedelta, tzinfo
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pysched.awaitables import is_awaitable, refuse
+from pysched.awaitables import is_awaitable, is_cancellation
 from pysched.callbacks import name_of
 from pysched.clock import NS, DrivingClock
+from pysched.coroutines import SHUT_DOWN, TIMED_OUT, CoroutineCall, Coroutines
 from pysched.current import managed_run
 from pysched.errors import JobCancelled
+from pysched.job_run import JobRun, at, text_of
 from pysched.token import CancelToken
 from pysched.waiting import Waiters
-from pysched.zones import EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from asyncio import AbstractEventLoop
+    from collections.abc import Awaitable, Callable, Mapping
+    from datetime import tzinfo
 
     from pysched.callbacks import Wanted
     from pysched.clock import Clock
@@ -31,43 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["JobRun", "ManagedJob", "Runner", "at", "text_of"]
 
 LONGEST_RETRY_WAIT_S = 30.0
-
-
-class JobRun:
-    """The run that a callback is part of: what a parameter `ctx` gets, and `current_run()` gives.
-
-    `job_id`, `job_name`, `run_id` (the job's id and a number), `scheduled_time` (the slot: aware, in the job's zone),
-    `attempt` (from 1), `cancel` (its `CancelToken`).
-    """
-
-    __slots__ = ("attempt", "cancel", "job_id", "job_name", "run_id", "scheduled_time")
-
-    def __init__(
-        self,
-        job_id: str,
-        job_name: str,
-        number: int,
-        scheduled_time: datetime,
-        attempt: int,
-        cancel: CancelToken,
-    ) -> None:
-        self.job_id = job_id
-        self.job_name = job_name
-        self.run_id = f"{job_id}#{number}"
-        self.scheduled_time = scheduled_time
-        self.attempt = attempt
-        self.cancel = cancel
-
-    def __repr__(self) -> str:
-        return f"<JobRun {self.run_id} of {self.scheduled_time.isoformat()}, attempt {self.attempt}>"
-
-
-def at(wall_ns: int, zone: tzinfo) -> datetime:
-    """A moment of the wall clock, aware, cut to the microsecond; the last that a datetime can be, if it is later."""
-    try:
-        return (EPOCH + timedelta(microseconds=wall_ns // 1000)).astimezone(zone)
-    except OverflowError:
-        return datetime.max.replace(tzinfo=zone)
 
 
 class Ticket(Protocol):
@@ -98,6 +64,9 @@ class RunEngine(Protocol):
 class Owner(Protocol):
     """Whom runs tell what becomes of them. The first two raise nothing."""
 
+    @property
+    def name(self) -> str: ...
+
     def _report(self, error: BaseException, run: JobRun | None, options: JobOptions) -> None:
         """An attempt has failed."""
 
@@ -114,10 +83,13 @@ class Owner(Protocol):
 class Runner:
     """The runs in progress of one scheduler, and how their failures are told."""
 
-    def __init__(self, engine: RunEngine, clock: Clock | None, owner: Owner) -> None:
+    def __init__(
+        self, engine: RunEngine, clock: Clock | None, owner: Owner, loop: AbstractEventLoop | None = None
+    ) -> None:
         self.engine = engine
         self.clock = clock
         self.owner = owner
+        self.coroutines = Coroutines(clock, lambda: owner.name, loop)
         self.closing = False
         self.open: dict[int, dict[ManagedRun, None]] = {}  # ticks that have not ended, by their job's reference
         self.latest = object()  # stands for the tick that was opened last
@@ -150,7 +122,9 @@ class Runner:
         return any(list(self.open.values()))
 
     def is_calling(self, reference: int) -> bool:
-        return any(run.calling for run in list(self.open.get(reference, ())))
+        """Whether an attempt of that job is in progress, given up or not; O(runs)."""
+        runs = [*self.open.get(reference, ()), *(run for run in self.abandoned if run.ticket.reference == reference)]
+        return any(run.calling for run in runs)
 
     def all_open(self) -> list[ManagedRun]:
         return [run for runs in list(self.open.values()) for run in list(runs)]
@@ -159,13 +133,18 @@ class Runner:
         """`cancel_all`, and the same to every run that is still to come: for good."""
         self.closing = True
         self.cancel_all()
+        self.coroutines.close()
 
     def cancel_all(self) -> None:
         """Fire the tokens of all runs in progress and drop their retries."""
         for _, _, plain in list(self.plain.values()):
             plain.cancel._fire()
-        for run in self.all_open():
+        for run in self.all_open() + list(self.abandoned):
             run.cancel()
+
+    def is_own(self, run: JobRun | None) -> bool:
+        """Whether it is a run of this scheduler's that goes on; O(runs)."""
+        return run is not None and any(each.token is run.cancel for each in self.all_open() + list(self.abandoned))
 
     def drop_retries(self, reference: int) -> None:
         """End the ticks of a removed job that wait for a retry; one whose attempt goes on will have no other."""
@@ -178,6 +157,7 @@ class Runner:
         self.abandoned.clear()
         for run in self.all_open():
             run.forget_thread()
+        self.coroutines.after_fork_in_child()
 
     def wait_of(self, attempt: int, backoff: float) -> int:
         """Nanoseconds to wait after that attempt: doubled each time, at most 30 s, times a factor from 0.5 to 1."""
@@ -223,6 +203,7 @@ class ManagedRun:
         "alarm",
         "attempts",
         "calling",
+        "coroutine",
         "job",
         "job_id",
         "last",
@@ -239,6 +220,7 @@ class ManagedRun:
         self.token = CancelToken(job.runner.clock)
         self.attempts = 0
         self.calling = False
+        self.coroutine: CoroutineCall | None = None  # of the latest attempt
         self.over = False
         self.last = False  # whether there is no retry any more, as the job was removed
         self.alarm: Timer | None = None
@@ -251,6 +233,7 @@ class ManagedRun:
         if self.over:  # its time ran out just now
             self.leave()
             return
+        self.coroutine = None
         run: JobRun | None = None
         before = managed_run.set(None)
         try:
@@ -258,14 +241,48 @@ class ManagedRun:
             managed_run.set(run)
             result = self.call(run)
             if is_awaitable(result):
-                raise refuse(result)
+                self.hand_over(result, run)
+                return
         except BaseException as error:
-            retried = self.fail(error, run)
+            self.ended(run, error)
         else:
-            retried = False
-            self.end(None)
+            self.ended(run, None)
         finally:
             managed_run.reset(before)
+
+    def adopt(self, awaitable: Awaitable[object], run: JobRun) -> None:
+        """Go on with the run of a job that is not managed, whose callback has returned an awaitable."""
+        runner = self.job.runner
+        self.calling = True
+        self.attempts = 1
+        self.token = run.cancel
+        before = managed_run.set(run)
+        try:
+            runner.opened(self)
+            if runner.closing:
+                self.token._fire()
+            self.hand_over(awaitable, run)
+        except BaseException as error:
+            self.ended(run, error)
+        finally:
+            managed_run.reset(before)
+
+    def hand_over(self, awaitable: Awaitable[object], run: JobRun) -> None:
+        """Let the loop await it, which calls `ended`; what is raised says why it does not."""
+        coroutines = self.job.runner.coroutines
+        coroutine = self.coroutine = CoroutineCall(awaitable, run.run_id, partial(self.ended, run))
+        coroutines.start(coroutine)
+        # Who fired the token before the start had nothing to cancel; whether it goes on is for the loop to know.
+        if self.token.cancelled:
+            coroutines.cancel(coroutine, TIMED_OUT if self.over else SHUT_DOWN)
+
+    def ended(self, run: JobRun | None, error: BaseException | None) -> None:
+        """The call of an attempt, or the coroutine that it returned, has ended."""
+        if error is None:
+            retried = False
+            self.end(None)
+        else:
+            retried = self.fail(error, run)
         if not retried:  # else the next attempt may be going on already
             self.leave()
 
@@ -288,7 +305,7 @@ class ManagedRun:
         scheduled = at(ticket.scheduled_wall_ns, job.zone)
         return JobRun(self.job_id, job.name, ticket.number, scheduled, self.attempts, self.token)
 
-    def call(self, run: JobRun) -> object:
+    def call(self, run: JobRun) -> Any:
         job = self.job
         kwargs = dict(job.kwargs)
         if job.wanted.cancel:
@@ -300,7 +317,7 @@ class ManagedRun:
     def fail(self, error: BaseException, run: JobRun | None) -> bool:
         """Tell of an attempt that failed, and retry it or end the tick; whether it will be retried."""
         job, runner = self.job, self.job.runner
-        cancelled = isinstance(error, JobCancelled)
+        cancelled = isinstance(error, JobCancelled) or (self.token.cancelled and is_cancellation(error))
         if not cancelled:
             runner.owner._report(error, run, job.options)
         if self.attempts > job.options.max_retries or cancelled or self.is_final():
@@ -345,6 +362,7 @@ class ManagedRun:
             return
         self.over = True
         self.token._fire()
+        coroutine = self.coroutine
         for retry in list(self.retries.values()):
             retry.cancel()
         timeout = self.job.options.timeout or 0.0
@@ -356,6 +374,8 @@ class ManagedRun:
             runner.closed(self)
         finally:
             self.ticket.finish(True, True)
+        if coroutine is not None:
+            runner.coroutines.cancel(coroutine, TIMED_OUT)
         runner.owner._report_timeout(self.job_id, self.job.name, timeout)
         if not self.calling:  # it ended while this was going on
             runner.abandoned.pop(self, None)
@@ -374,8 +394,11 @@ class ManagedRun:
         )
 
     def cancel(self) -> None:
-        """Fire the token; a tick that waits for a retry ends at once."""
+        """Fire the token and cancel the coroutine; a tick that waits for a retry ends at once."""
         self.token._fire()
+        coroutine = self.coroutine
+        if coroutine is not None:
+            self.job.runner.coroutines.cancel(coroutine, SHUT_DOWN)
         self.drop_retry(JobCancelled("the scheduler was shut down before the retry"))
 
     def drop_retry(self, error: BaseException) -> None:
@@ -389,16 +412,3 @@ class ManagedRun:
             self.over = self.last = True
             self.job.runner.closed(self)
             self.ticket.give_back()
-
-
-def text_of(error: BaseException) -> str:
-    """``TypeName: text``, without a space at the end if there is no text."""
-    try:
-        name = str.__str__(type(error).__name__)
-    except BaseException:  # of a metaclass
-        name = "<unknown>"
-    try:
-        text = str.__str__(str(error))  # plain text also of a subclass
-    except BaseException as failure:
-        text = f"<its text could not be had: {type(failure).__name__}>"
-    return f"{name}: {text}" if text else name

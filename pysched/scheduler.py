@@ -13,9 +13,10 @@ from threading import current_thread, get_ident, main_thread
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pysched import lifecycle
-from pysched.clock import NEVER, NS
+from pysched.callbacks import PLAIN
+from pysched.clock import NEVER, NS, DrivingClock
 from pysched.commands import ScheduledCommand
-from pysched.current import introduce
+from pysched.current import introduce, managed_run
 from pysched.engine import CommandScheduler
 from pysched.errors import JobCancelled
 from pysched.idle import wait_idle
@@ -23,7 +24,7 @@ from pysched.job import JobInfo, JobOptions
 from pysched.options import check_count, check_handler, wall_ns_of
 from pysched.registry import Registry
 from pysched.reports import call_handler, log_error, log_warning
-from pysched.runner import JobRun, ManagedJob, at, text_of
+from pysched.runner import JobRun, ManagedJob, ManagedRun, at, text_of
 from pysched.schedule import parse_duration
 from pysched.table import MOST_ROWS, job_table
 from pysched.token import CancelToken
@@ -31,7 +32,8 @@ from pysched.trigger import After, At, Cron, Every, Trigger
 from pysched.zones import parse_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from asyncio import AbstractEventLoop
+    from collections.abc import Awaitable, Callable
     from concurrent.futures import Executor
     from datetime import datetime, tzinfo
     from types import TracebackType
@@ -41,12 +43,15 @@ if TYPE_CHECKING:
     from pysched.clock import Clock
     from pysched.engine import Snapshot
     from pysched.options import Duration
+    from pysched.runner import Ticket
     from pysched.signals import SignalWatch
     from pysched.stats import EngineStats
 
 __all__ = ["CommandScheduler", "ScheduledCommand", "Scheduler"]
 
 LOOK_S = 0.5  # how late a signal is noticed at most
+EXIT_WAIT_S = 1.0
+"""How long coroutines may take to end when the interpreter ends; then they end with their thread."""
 
 
 class Scheduler(Registry):
@@ -60,6 +65,9 @@ class Scheduler(Registry):
         A `concurrent.futures` executor of yours instead, which is never shut down here.
     clock
         A `pysched.Clock`; default: the system's. On a `pysched.testing.ManualClock` nothing runs but in `advance`.
+    loop
+        The event loop that coroutines of jobs run on. Default: the one in which ``async with`` started the scheduler,
+        else one on a thread of its own, ``{name}-asyncio``. Unused on a `ManualClock`, which has its own.
     timezone
         Of cron jobs and of the times shown; a name or a `tzinfo`, default: the system's zone.
     on_error
@@ -79,6 +87,7 @@ class Scheduler(Registry):
         executor: Executor | None = None,
         clock: Clock | None = None,
         timezone: str | tzinfo | None = None,
+        loop: AbstractEventLoop | None = None,
         on_error: Callable[[BaseException, JobRun], object] | None = None,
         name: str = "pysched",
     ) -> None:
@@ -92,7 +101,9 @@ class Scheduler(Registry):
         if isinstance(executor, int):
             raise TypeError(f"executor must be an Executor, got {type(executor).__name__}")
         check_handler(on_error)
-        super().__init__(workers if executor is None else executor, clock, name, parse_zone(timezone))
+        if loop is not None and not callable(getattr(loop, "call_soon_threadsafe", None)):
+            raise TypeError(f"loop must be an event loop, got {type(loop).__name__}")
+        super().__init__(workers if executor is None else executor, clock, name, parse_zone(timezone), loop)
         self._workers = workers if executor is None else None
         self._on_error = on_error
         lifecycle.register(self)
@@ -131,6 +142,14 @@ class Scheduler(Registry):
         known = self._runner.plain.get(get_ident())
         if known is not None and known[:2] == (reference, number):
             return known[2]
+        run = self._plain_run(reference, number, scheduled_ns, zone)
+        self._runner.plain[get_ident()] = reference, number, run
+        if self._runner.closing:
+            run.cancel._fire()
+        return run
+
+    def _plain_run(self, reference: int, number: int, scheduled_ns: int, zone: tzinfo | None) -> JobRun:
+        """A new object for the run of an unmanaged job, with a token of its own."""
         snapshot, departed = self._engine.snapshot(reference), self._book.departed.get(reference)
         if snapshot is not None:
             name, own_zone = self._view.name_of(snapshot), self._view.zone_of(snapshot)
@@ -139,11 +158,20 @@ class Scheduler(Registry):
         else:
             name, own_zone = "", self._zone
         token = CancelToken(self._runner.clock)
-        run = JobRun(self._book.id_of(reference), name, number, at(scheduled_ns, zone or own_zone), 1, token)
-        self._runner.plain[get_ident()] = reference, number, run
-        if self._runner.closing:
-            token._fire()
-        return run
+        return JobRun(self._book.id_of(reference), name, number, at(scheduled_ns, zone or own_zone), 1, token)
+
+    def _job_returned(self, ticket: Ticket, awaitable: Awaitable[object]) -> None:
+        """The callback of an unmanaged job has returned an awaitable: from here on the run is a managed one."""
+        reference = ticket.reference
+        of_ticket = reference, ticket.number, ticket.scheduled_wall_ns
+        try:
+            # The callback may have asked for it already; there is none on an executor that is no thread pool.
+            run = self._current_run() or self._plain_run(*of_ticket, None)
+        except BaseException:  # of a zone of the user's, say
+            run = self._plain_run(*of_ticket, fixed_zone.utc)
+        options = self._book.options_of(reference)
+        job = ManagedJob(self._runner, _nothing, (), {}, PLAIN, options, self._zone, lambda _: run.job_id)
+        ManagedRun(job, ticket).adopt(awaitable, run)
 
     # -- control --
 
@@ -355,21 +383,28 @@ class Scheduler(Registry):
         Returns the jobs that are still running, removed ones too. Safe at any time, any number of times.
         """
         limit = None if timeout is None else parse_duration(timeout, "timeout", zero=True) / NS
+        coroutines = self._runner.coroutines
+        if not wait or coroutines.is_on_loop() or self._runner.is_own(managed_run.get()):
+            limit = 0.0
+        inside = self._engine.current() is not None  # `stop` does not wait there, and neither is anything else to
+        began = time.monotonic()
         self._closed = True
         self._engine.close()
         self._runner.close()
-        self._engine.stop(limit if wait else 0.0)
+        self._engine.stop(limit)
         self._runner.cancel_all()
-        left = {
+        left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
+        coroutines.wait(0.0 if inside else left)
+        running = {
             each.reference: self._view.as_info(each, careful=True) for each in self._engine.snapshots() if each.running
         }
         for run, info in list(self._runner.abandoned.items()):
             reference = run.ticket.reference
-            if reference not in left and info is not None:
-                left[reference] = self._try_info(reference, careful=True) or info
+            if reference not in running and info is not None:
+                running[reference] = self._try_info(reference, careful=True) or info
         for reference, departed in self._book.still_calling():
-            left.setdefault(reference, departed)
-        return list(left.values())
+            running.setdefault(reference, departed)
+        return list(running.values())
 
     def wait_idle(self, timeout: Duration | None = None) -> bool:
         """Wait until nothing is due, queued or running, nor waits for a retry; slots to come do not count.
@@ -389,10 +424,42 @@ class Scheduler(Registry):
     ) -> None:
         self.shutdown()
 
+    async def __aenter__(self) -> Self:
+        """Start in the background; coroutines of jobs run on this event loop, unless there is a `loop`."""
+        from asyncio import get_running_loop
+
+        self._runner.coroutines.capture(get_running_loop())
+        try:
+            self.start_background()
+        except BaseException:
+            self._runner.coroutines.capture(None)
+            raise
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Shut down in a thread: the loop goes on meanwhile, and with it the coroutines that come to their end."""
+        import asyncio
+
+        try:
+            await asyncio.to_thread(self.shutdown)
+        except asyncio.CancelledError:
+            self.shutdown(wait=False)  # nobody waits any more, and the thread may not even have begun
+            raise
+
     def _at_exit(self) -> None:
         self._closed = True
         self._engine.close()
         self._runner.close()
+        if not isinstance(self._runner.clock, DrivingClock):
+            self._runner.coroutines.wait(EXIT_WAIT_S)
+
+    def _before_fork(self) -> None:
+        self._runner.coroutines.before_fork()
+
+    def _after_fork_in_parent(self) -> None:
+        self._runner.coroutines.after_fork_in_parent()
 
     def _after_fork_in_child(self) -> None:
         self._book.after_fork_in_child()
@@ -429,11 +496,14 @@ class Scheduler(Registry):
     def stats(self) -> EngineStats:
         """Counters of runs, and the lateness of their starts; `pending` counts jobs. See `EngineStats`."""
         counted: EngineStats = self._engine.stats()
-        return counted._replace(pending=len(self._engine), abandoned=len(self._runner.abandoned))
+        running = counted.running + len(self._runner.coroutines.calls)
+        return counted._replace(pending=len(self._engine), running=running, abandoned=len(self._runner.abandoned))
 
     def is_healthy(self) -> bool:
         """Whether it runs, and calls that were given up after their time-out do not occupy all its workers."""
-        return self.running and (self._workers is None or len(self._runner.abandoned) < self._workers)
+        if not self.running or self._workers is None:
+            return self.running
+        return sum(run.coroutine is None for run in list(self._runner.abandoned)) < self._workers
 
     def __len__(self) -> int:
         """How many jobs there are."""
@@ -480,3 +550,7 @@ class Scheduler(Registry):
     def _try_info(self, reference: int, *, careful: bool = False) -> JobInfo | None:
         snapshot = self._engine.snapshot(reference)
         return None if snapshot is None else self._view.as_info(snapshot, careful=careful)
+
+
+def _nothing() -> None:
+    """In the place of a callback that was called already."""

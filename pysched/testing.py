@@ -87,7 +87,8 @@ class ManualClock(DrivingClock):
         Raises:
             TypeError, ValueError: `duration` is none; the time has not moved.
             RuntimeError: called by a callback that a call of it runs, or while another thread is in it;
-                or more than 10**6 callbacks ran at one instant.
+                or more than 10**6 callbacks ran at one instant; or coroutines of jobs are to go on and this is
+                inside of a running event loop: there use `advance_async`.
         """
         length = _duration_ns(duration, "duration")
         mine = (os.getpid(), threading.get_ident())
@@ -98,6 +99,15 @@ class ManualClock(DrivingClock):
             # Without a call, after which Ctrl-C could come in again and leave the clock claimed.
             if "by" in self._advancing and self._advancing["by"] is mine:
                 del self._advancing["by"]
+
+    async def advance_async(self, duration: float | str | timedelta) -> int:
+        """`advance` inside of a running event loop, where the loop of the coroutines of jobs cannot run: in a thread.
+
+        What comes due runs on that thread, one after the other as ever, while the running loop goes on.
+        """
+        import asyncio
+
+        return await asyncio.to_thread(self.advance, duration)
 
     def sleep(self, duration: float | str | timedelta) -> None:
         """Let `duration` pass without starting anything but time-outs: what comes due meanwhile will be late.

@@ -54,10 +54,14 @@ class Owner:
 
     def __init__(self) -> None:
         self.failed: list[tuple[int, str]] = []
+        self.returned: list[tuple[Any, Any]] = []
         self.left: list[int] = []
 
     def _job_failed(self, reference: int, error: BaseException) -> None:
         self.failed.append((reference, repr(error)))
+
+    def _job_returned(self, ticket: Any, awaitable: Any) -> None:
+        self.returned.append((ticket, awaitable))
 
     def _job_left(self, reference: int) -> None:
         self.left.append(reference)

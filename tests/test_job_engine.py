@@ -825,18 +825,39 @@ def test_an_owner_that_fails_is_logged(jobs, clock, logged):
     assert len(jobs) == 0
 
 
-def test_an_awaitable_is_refused(jobs, clock):
+def test_an_awaitable_is_handed_over_with_a_ticket(jobs, clock):
     async def coroutine():
         pass
 
     jobs.start()
     job = jobs.every(1, coroutine)
     clock.advance(1)
-    ((reference, text),) = jobs.owner.failed
-    assert reference == job
-    assert text.startswith("TypeError(")
-    assert "coroutine" in text
-    assert jobs.look(job).failed == 1
+    ((ticket, awaitable),) = jobs.owner.returned
+    awaitable.close()
+    assert (ticket.reference, ticket.number) == (job, 1)
+    assert (jobs.look(job).running, jobs.look(job).succeeded) == (1, 0), "its slot is taken until the ticket says so"
+    clock.advance(1)
+    assert jobs.look(job).coalesced == 1
+    assert [ticket.claim() for _ in range(2)] == [True, False]
+    ticket.finish(False)
+    ticket.finish(True)
+    assert (jobs.look(job).running, jobs.look(job).succeeded, jobs.look(job).failed) == (0, 1, 0)
+
+
+def test_an_owner_that_does_not_take_an_awaitable_fails_the_run(jobs, clock):
+    async def coroutine():
+        pass
+
+    def refuse(ticket, awaitable):
+        awaitable.close()
+        raise ValueError("not now")
+
+    jobs.owner._job_returned = refuse
+    jobs.start()
+    job = jobs.every(1, coroutine)
+    clock.advance(2)
+    assert jobs.owner.failed == [(job, "ValueError('not now')")] * 2
+    assert (jobs.look(job).running, jobs.look(job).failed) == (0, 2)
 
 
 def test_who_claims_a_ticket_first_may_end_the_run(jobs, clock):

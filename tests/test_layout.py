@@ -39,13 +39,13 @@ JOB_NAMES = {"CancelToken", "JobCancelled", "JobInfo", "JobRun", "Scheduler", "c
 # At import time a module imports only what stands above it here, never its own line. What a function imports
 # when it is called is free: it happens later. `testing` is for users' tests; nobody imports it.
 LAYERS = (
-    {"attributes", "awaitables", "callbacks", "current", "errors", "offsets", "zones"},
-    {"reports"},
+    {"attributes", "awaitables", "current", "errors", "offsets", "zones"},
+    {"callbacks", "reports"},
     {"clock", "lifecycle", "stats", "waiting"},
     {"_engine", "_pure"},
     {"engine"},
-    {"schedule", "token"},
-    {"job", "options", "schedules"},
+    {"coroutines", "private_loop", "schedule", "token", "virtual_loop"},
+    {"job", "job_run", "options", "schedules"},
     {"book", "commands", "forecast", "runner", "signals", "table", "trigger"},
     {"cancellation", "idle", "scheduler_queue", "views"},
     {"registry", "worker"},

@@ -13,7 +13,7 @@ from pysched import Scheduler
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-OF_SCHEDULER, OF_ENGINE, OF_COMMANDS, OF_CLOCK = BLOCKS
+OF_SCHEDULER, OF_COROUTINES, OF_ENGINE, OF_COMMANDS, OF_CLOCK = BLOCKS
 
 # What None stands for, where the table says so instead.
 TOLD_DEFAULTS = {"a short one", "the callback's", "the scheduler's", "now"}
@@ -33,6 +33,13 @@ def test_the_example_of_jobs_does_what_its_words_say(engine):
     assert 1 <= polls <= 4
     assert said.count("told to end: True") == 1
     assert said[-1].endswith(" runs")
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("engine", ["native", "pure"])
+def test_the_example_of_coroutines_does_what_its_words_say(engine):
+    [said] = printed(OF_COROUTINES, engine)
+    assert said in ("1 runs", "2 runs", "3 runs", "4 runs")
 
 
 @pytest.mark.real_time

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
-from support import WAIT, nothing
+from support import WAIT
 
 from pysched import CancelToken, JobRun, current_run
 
@@ -217,53 +217,6 @@ def test_a_signature_that_raises_is_no_registration(make_scheduler):
     with pytest.raises(LookupError):
         scheduler.every("1s", Odd())
     assert len(scheduler) == 0
-
-
-# What is not awaited is refused.
-
-
-async def coroutine():
-    raise AssertionError("nobody awaits it")
-
-
-async def generator():
-    yield
-
-
-class AsyncCall:
-    async def __call__(self):
-        raise AssertionError("nobody awaits it")
-
-
-@pytest.mark.parametrize(
-    "callback",
-    [
-        coroutine,
-        generator,
-        AsyncCall(),
-        functools.partial(coroutine),
-        functools.partial(functools.partial(AsyncCall())),
-    ],
-    ids=["coroutine", "generator", "call", "partial", "partial of call"],
-)
-@pytest.mark.parametrize("options", [{}, {"timeout": 1}], ids=str)
-def test_async_callbacks_are_refused(make_scheduler, callback, options):
-    scheduler = make_scheduler()
-    for register in (scheduler.every, scheduler.after):
-        with pytest.raises(TypeError, match="async"):
-            register("1s", callback, **options)
-        with pytest.raises(TypeError, match="async"):
-            register("1s", **options)(callback)
-    assert len(scheduler) == 0
-
-
-@pytest.mark.parametrize("options", [{}, {"timeout": 5}, {"on_error": nothing}], ids=["plain", "timeout", "on_error"])
-def test_an_awaitable_that_is_returned_is_an_error(scheduler, clock, logged, options):
-    job_id = scheduler.every("1s", lambda: coroutine(), **options)
-    clock.advance(2)
-    info = scheduler.get_job(job_id)
-    assert (info.run_count, info.error_count, info.running) == (0, 2, 0)
-    assert "awaitable" in info.last_error
 
 
 # What a callback learns of its run.

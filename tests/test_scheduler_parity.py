@@ -527,17 +527,16 @@ def test_differs_remove_job_returns_whether_it_prevented_a_run(make_scheduler):
     assert scheduler.remove_job(scheduler.every("1s", nothing)) is True
 
 
-def test_differs_a_coroutine_function_is_not_counted_as_a_run(scheduler, clock, logged):
-    async def job():
-        raise AssertionError("nobody awaits it")
+def test_differs_a_coroutine_function_is_awaited(scheduler, clock):
+    seen = []
 
-    with pytest.raises(TypeError, match="async"):
-        scheduler.every("1s", job)
-    job_id = scheduler.every("1s", lambda: job())
+    async def job():
+        seen.append(clock.time())
+
+    ids = [scheduler.every("1s", job), scheduler.every("1s", lambda: job())]
     clock.advance(1)
-    info = scheduler.get_job(job_id)
-    assert (info.run_count, info.error_count) == (0, 1)
-    assert "awaitable" in info.last_error
+    assert seen == [1, 1]
+    assert [scheduler.get_job(job_id).run_count for job_id in ids] == [1, 1]
 
 
 def test_differs_system_exit_in_a_callback_does_not_end_the_process(scheduler, clock, logged):

@@ -229,6 +229,9 @@ class Core:
         run.failed = True
         return self.report(error, run.timer)
 
+    def take_result(self, run: Run, result: object) -> None:
+        """What an executor says that a callback has returned; that of a timer is of no use."""
+
     def report(self, error: BaseException, timer: Timer) -> BaseException | None:
         """Hand an error of a callback to the user's handler, or log it. Never raises.
 

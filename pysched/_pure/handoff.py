@@ -170,10 +170,15 @@ class OneByOne:
             return  # its future told before
         entered = self._core.enter()  # in on_error nobody may wait for this run
         run.thread = get_ident()  # which is inside of it from now on
+        from concurrent.futures import Future
+
         dropped = False
         try:
             dropped = bool(future.cancelled())
-            self._tell(run, None if dropped else future.exception())
+            error = None if dropped else future.exception()
+            self._tell(run, error)
+            if not dropped and error is None and isinstance(future, Future):  # others may have to fetch the result
+                self._core.take_result(run, future.result())
         except BaseException as failure:  # a future of another make may answer with anything
             dropped = False
             self._tell(run, failure)

@@ -16,7 +16,7 @@ from pysched._pure.job_table import JobTable
 from pysched._pure.jobs import JobCall
 from pysched._pure.snapshot import snapshot_of
 from pysched._pure.ticket import Ticket
-from pysched.awaitables import is_awaitable, refuse
+from pysched.awaitables import is_awaitable
 from pysched.clock import NEVER, DrivingClock
 from pysched.reports import log_error
 
@@ -36,7 +36,7 @@ SEED = 0x9E3779B97F4A7C15
 
 
 class JobCore(Core):
-    """`owner` has `_job_failed(reference, error)` and `_job_left(reference)`."""
+    """`owner` has `_job_failed(reference, error)`, `_job_returned(ticket, awaitable)` and `_job_left(reference)`."""
 
     table: JobTable
 
@@ -185,8 +185,16 @@ class JobCore(Core):
         except BaseException as error:
             self.fail(run, error)
             return
-        if not run.job.managed and is_awaitable(result):
-            self.fail(run, refused(result))
+        self.take_result(run, result)
+
+    def take_result(self, run: Run, result: object) -> None:
+        """Hand an awaitable over to the owner, who from then on ends the run, by its ticket."""
+        if isinstance(run, JobCall) and run.ticket is None and is_awaitable(result):
+            run.ticket = Ticket(self, run)
+            try:
+                self.owner._job_returned(run.ticket, result)
+            except BaseException as error:
+                self.fail(run, error)
 
     def fail(self, run: Run, error: BaseException) -> BaseException | None:
         if not isinstance(run, JobCall):
@@ -227,11 +235,3 @@ class JobCore(Core):
     def is_calling(self, reference: int) -> bool:
         runs = list(self.table.runs.values())
         return any(isinstance(run, JobCall) and run.job.reference == reference and run.thread for run in runs)
-
-
-def refused(awaitable: object) -> BaseException:
-    """The error that says so, or what came instead."""
-    try:
-        return refuse(awaitable)
-    except BaseException as failure:
-        return failure

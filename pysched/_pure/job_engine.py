@@ -4,6 +4,7 @@ A job is named by its reference, an int never used twice by an engine.
 
 The owner, a `Scheduler`, is told, with nothing held:
 `_job_failed(reference, error)`   a run that is not managed has raised `error`, before the run is accounted for;
+`_job_returned(ticket, awaitable)`   its callback has returned an awaitable: from now on it is managed, by this ticket;
 `_job_left(reference)`            a job has left by itself, after its last run.
 """
 

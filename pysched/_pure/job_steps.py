@@ -157,7 +157,7 @@ class Steps:
     def ended(self, job: Job, state: JobState, now: int, outcome: Outcome) -> Step:
         """A run has ended and gives its instance back; of a job that was removed meanwhile nothing changes."""
         errors = outcome is Outcome.FAILED or outcome is Outcome.TIMED_OUT
-        if state.phase is Phase.GONE:
+        if state.phase is Phase.GONE or not state.active:  # in a forked child it may be abandoned already
             return Step(state, errors=errors)
         if outcome is Outcome.SUCCEEDED:
             state = state._replace(succeeded=state.succeeded + 1, failing=False)

@@ -219,7 +219,7 @@ class JobTable(TimerTable):
             old = run.job.state
             if dropped:
                 step = self.steps.withdrawn(run.job, old, now)
-            elif run.job.managed:
+            elif run.ticket is not None:
                 step = Step(old)
             else:
                 outcome = Outcome.FAILED if run.failed else Outcome.SUCCEEDED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ from pysched import CancelToken, JobInfo, JobRun, Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pysched.testing import ManualClock
 
 scheduler = Scheduler(4, timezone="Europe/Paris")
 
@@ -24,6 +27,21 @@ def poll() -> None: ...
 
 @scheduler.after(timedelta(seconds=3))
 def once() -> None: ...
+
+
+@scheduler.every("1m", timeout="10s")
+async def fetch(ctx: JobRun) -> int:
+    await asyncio.sleep(1)
+    return ctx.attempt
+
+
+async def coroutines(clock: ManualClock) -> int:
+    number: int = await fetch(JobRun("", "", 1, datetime.now(timezone.utc), 1, CancelToken()))
+    async with Scheduler(loop=asyncio.get_running_loop(), clock=clock) as entered:
+        entered.every("1s", fetch)
+        entered.after(1, lambda: asyncio.sleep(1))
+        ran: int = await clock.advance_async("1h")
+    return number + ran
 
 
 def report(error: BaseException, run: JobRun) -> None:

@@ -1,0 +1,83 @@
+"""An event loop on a thread of its own, for the coroutines of a scheduler that was given none."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from typing import Any
+
+from pysched.reports import log_error
+
+__all__ = ["PrivateLoop"]
+
+LEAVE_S = 1.0
+"""How long tasks that coroutines of jobs have left behind may take to end, once they are cancelled."""
+
+
+class PrivateLoop:
+    """Runs from its making until `stop`. Its thread is a daemon: a coroutine that hangs holds no exit up."""
+
+    def __init__(self, name: str) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._over = False
+        self.loop.set_exception_handler(self._report)
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        try:
+            self._thread.start()
+        except BaseException:
+            self.loop.close()
+            raise
+
+    def _serve(self) -> None:
+        loop = self.loop
+        asyncio.set_event_loop(loop)
+        try:
+            while not self._over:  # a coroutine may stop the loop that it runs on
+                self._run()
+            loop.run_until_complete(wind_up())
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+
+    def _run(self) -> None:
+        try:
+            self.loop.run_forever()
+        except BaseException as error:  # of a task of the user's that raised KeyboardInterrupt, say
+            log_error("a task on the loop of a scheduler raised an exception", error)
+
+    def stop_when_idle(self) -> None:
+        self._over = True
+        try:
+            self.loop.call_soon_threadsafe(self.loop.stop)
+        except RuntimeError:
+            pass  # it is closed already
+
+    def settle(self, timeout: float | None) -> None:
+        if self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+
+    def leave_in_parent(self) -> None:
+        self._over = True
+        _in_parent.append(self.loop)
+
+    def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Of a task that is dropped before its end nothing is told once the interpreter ends, or after a shutdown."""
+        if not self._over and not sys.is_finalizing():
+            loop.default_exception_handler(context)
+
+
+_in_parent: list[asyncio.AbstractEventLoop] = []
+"""In a forked child. Not to be closed here: what it waits with is shared with the parent."""
+
+
+async def wind_up() -> None:
+    """Cancel what the coroutines of jobs have left behind, as `asyncio.run` does, and wait for it a moment."""
+    loop = asyncio.get_running_loop()
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=LEAVE_S)
+    await loop.shutdown_asyncgens()
+    await loop.shutdown_default_executor()
