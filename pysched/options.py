@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
 
+from pysched.clock import NS
 from pysched.schedule import parse_duration
+from pysched.zones import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -52,7 +54,7 @@ class RepeatedOptions(OnceOptions, total=False):
     """What `every` takes by keyword, and `cron` too."""
 
     start_at: datetime | None  # where the grid begins; a past one keeps its phase
-    until: datetime | None  # slots from here on do not exist
+    until: datetime | None  # slots from here on do not exist; refused before the first one, `immediate` or not
     max_runs: int | None
     jitter: Duration | None  # each run is late by a random time below it
     immediate: bool  # one run at the start
@@ -68,10 +70,8 @@ class ScheduledOptions(RepeatedOptions, total=False):
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-NS = 1_000_000_000
 MOST_INSTANCES = 1 << 20
 MOST_RUNS = (1 << 63) - 1
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 
 ONCE: dict[str, Any] = {
@@ -212,4 +212,4 @@ def wall_ns_of(moment: object, name: str) -> int:
         raise TypeError(f"{name} must be an aware datetime, got {type(moment).__name__}")
     if moment.utcoffset() is None:
         raise ValueError(f"{name} must be aware, got a datetime without a time zone: {moment.isoformat()}")
-    return (moment - _EPOCH) // _MICROSECOND * 1000
+    return (moment - EPOCH) // _MICROSECOND * 1000
