@@ -236,7 +236,7 @@ cdef struct Core:
     size_t stale                     # nodes of the heap whose timer is gone
     size_t live                      # timers that may still start, each periodic one once
     size_t periodic                  # live timers that have a record
-    size_t outside                   # slots READY, RUNNING or HELD: each may be put back into the heap
+    size_t outside                   # slots READY, RUNNING, HELD, PAUSED or ENDED: each may be put back into the heap
     size_t instances                 # that jobs may have in the ring beyond their first
     uint32_t ended                   # jobs that have left, linked by their keys, and are still to be told of
     uint64_t job_order               # that of the latest job

@@ -29,6 +29,8 @@ cdef double finite(object value, str name, str rule) except? -1:
             raise TypeError(f"{name} must be a number of seconds: {error}") from error
         except OverflowError:
             raise ValueError(f"{name} must be {rule}, got a number too large for a float") from None
+        except ValueError as error:          # a signaling NaN of `decimal`
+            raise ValueError(f"{name} must be {rule}: {error}") from error
     if not isfinite(number):
         raise ValueError(f"{name} must be {rule}, got {number}")
     return number

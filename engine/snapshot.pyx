@@ -164,6 +164,7 @@ cdef class Snapshot:
 
     @property
     def until(self):
+        """ns on the wall clock; slots from then on do not exist.  NEVER: all do."""
         return min(self.copy.job.until + self.offset(), NEVER)
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timezone as fixed_zone
 from typing import TYPE_CHECKING, Any
 
+from pysched.clock import NS
 from pysched.events import Events, JobEvent
 from pysched.job_run import at
 from pysched.reports import log_error
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from pysched.runner import JobRun
 
 __all__ = ["Announcer"]
-
-NS = 1_000_000_000
 
 
 class Announcer:

@@ -6,7 +6,7 @@ A job that is all default has nothing here at all: its id is its reference in th
 from __future__ import annotations
 
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pysched.job import DEFAULTS, JobOptions
 
@@ -37,7 +37,7 @@ class JobBook:
         self._calls = calls
         self._discard = discard
         self._naming = RLock()  # held while a job gets an id of the user's
-        self._named: list[tuple[str, int]] = []  # under that lock, by whoever holds it or came in as a signal handler
+        self._named: list[tuple[str, int]] = []  # under that lock: of its holder, and of handlers that came in
         self.lookalikes = False  # whether users have taken ids that look like default ones
         self.ids: dict[str, int] = {}  # of jobs that have an id of their own, by it: their references
         self.options: dict[int, JobOptions] = {}  # of jobs that are not all default, by reference
@@ -109,23 +109,31 @@ class JobBook:
         """
         with self._naming:
             begin = len(self._named)
+            self._named.append((job_id, reference))
             try:
                 old = self.ids.get(job_id) or self._of_default_id(job_id)
                 if old and not self._lives(old):  # its end is about to be told
                     old = 0
                 if old and not replace:
-                    self._discard(reference)
-                    raise ValueError(f"id {job_id!r} is taken; use replace=True to replace that job")
+                    self._refuse(job_id, reference)
                 self.options[reference] = record
                 self.ids[job_id] = reference
-                self._named.append((job_id, reference))
                 # A signal handler, or a destructor, may have taken the id since it was looked up.
-                rivals = [other for name, other in self._named[begin:] if name == job_id and other != reference]
+                rivals = [other for name, other in self._named[begin + 1 :] if name == job_id]
                 rivals = [other for other in rivals if other != self.ids[job_id] and self._lives(other)]
+                if rivals and not replace and self.ids[job_id] == reference:
+                    self.ids[job_id] = rivals[-1]
+                    self.options.pop(reference)
+                    self._refuse(job_id, reference)
                 self.lookalikes = self.lookalikes or job_id.startswith(self.prefix)
             finally:
-                del self._named[begin:]
+                if not begin:
+                    self._named.clear()
         return [old, *rivals] if old else rivals
+
+    def _refuse(self, job_id: str, reference: int) -> NoReturn:
+        self._discard(reference)
+        raise ValueError(f"id {job_id!r} is taken; use replace=True to replace that job")
 
     def set_error(self, reference: int, text: str) -> None:
         self.errors[reference] = text

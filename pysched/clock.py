@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NEVER",
+    "NS",
     "Clock",
     "Driven",
     "DrivingClock",
@@ -25,6 +26,9 @@ __all__ = [
     "instant_ns",
     "interval_ns",
 ]
+
+NS = 1_000_000_000
+"""A second, in nanoseconds."""
 
 NEVER = 2**63 - 1
 """The end of time, in nanoseconds: sums and conversions saturate here, and what is due then never comes."""
@@ -172,6 +176,8 @@ def _number(value: object, name: str, rule: str) -> int | float:
             raise TypeError(f"{name} must be a number of seconds: {error}") from error
         except OverflowError:
             raise ValueError(f"{name} must be {rule}, got a number too large for a float") from None
+        except ValueError as error:  # a signaling NaN of `decimal`
+            raise ValueError(f"{name} must be {rule}: {error}") from error
         if isinstance(value, int):
             return value
         value = number
@@ -191,7 +197,7 @@ def _is_no_real_number(value: object) -> bool:
 
 def _rounded_up(number: float) -> int:
     if isinstance(number, int):
-        return max(-NEVER, min(number * 1_000_000_000, NEVER))
+        return max(-NEVER, min(number * NS, NEVER))
     product = number * 1e9
     if abs(product) >= NEVER:
         return NEVER if product > 0 else -NEVER

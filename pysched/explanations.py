@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pysched.clock import NS
 from pysched.job_run import at
 
 if TYPE_CHECKING:
@@ -11,8 +12,6 @@ if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
 __all__ = ["Decision", "decisions_of"]
-
-NS = 1_000_000_000
 
 
 class Decision(NamedTuple):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import datetime, timezone, tzinfo
 from operator import index
 from sys import maxsize
 
+from pysched.clock import NS
 from pysched.engine import Calendar, Zone
+from pysched.options import wall_ns_of
 from pysched.schedule import parse_cron, parse_zone
 
 __all__ = ["preview"]
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def preview(
@@ -31,11 +31,6 @@ def preview(
         raise TypeError(f"n must be an int, got {type(n).__name__}")
     if index(n) < 1:
         raise ValueError(f"n must be positive, got {n}")
-    if start is None:
-        start = datetime.now(timezone.utc)
-    elif not isinstance(start, datetime):
-        raise TypeError(f"start must be a datetime or None, got {type(start).__name__}")
-    elif start.utcoffset() is None:
-        raise ValueError(f"start must be aware, got {start!r}, which has no time zone")
+    start_ns = wall_ns_of(datetime.now(timezone.utc) if start is None else start, "start")
     calendar = Calendar(parse_cron(expression, seconds=seconds), Zone(parse_zone(tz, "tz")))
-    return calendar.datetimes((start - _EPOCH) // timedelta(seconds=1), min(index(n), maxsize))
+    return calendar.datetimes(start_ns // NS, min(index(n), maxsize))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
+
+from pysched.zones import EPOCH
 
 if TYPE_CHECKING:
     from pysched.token import CancelToken
 
 __all__ = ["JobRun", "at", "text_of"]
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class JobRun:
@@ -45,7 +45,7 @@ class JobRun:
 def at(wall_ns: int, zone: tzinfo) -> datetime:
     """A moment of the wall clock, aware, cut to the microsecond; the last that a datetime can be, if it is later."""
     try:
-        return (_EPOCH + timedelta(microseconds=wall_ns // 1000)).astimezone(zone)
+        return (EPOCH + timedelta(microseconds=wall_ns // 1000)).astimezone(zone)
     except OverflowError:
         return datetime.max.replace(tzinfo=zone)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 
-from pysched.clock import NEVER
+from pysched.clock import NEVER, NS
 from pysched.schedule import parse_duration
+from pysched.zones import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -56,7 +57,7 @@ class RepeatedOptions(OnceOptions, total=False):
     """What `every` and `cron` take by keyword."""
 
     start_at: datetime | None  # where the grid begins; a past one keeps its phase
-    until: datetime | None  # slots from here on do not exist
+    until: datetime | None  # slots from here on do not exist; refused before the first one, `immediate` or not
     max_runs: int | None
     jitter: Duration | None  # each run is late by a random time below it
     spread: Duration | None  # each run is late by a time below it that is always the same, hashed on the id
@@ -81,10 +82,8 @@ class ScheduledOptions(RepeatedOptions, total=False):
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-NS = 1_000_000_000
 MOST_INSTANCES = 1 << 20
 MOST_RUNS = (1 << 63) - 1
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 
 ONCE: dict[str, Any] = {
@@ -259,4 +258,4 @@ def wall_ns_of(moment: object, name: str) -> int:
         raise TypeError(f"{name} must be an aware datetime, got {type(moment).__name__}")
     if moment.utcoffset() is None:
         raise ValueError(f"{name} must be aware, got a datetime without a time zone: {moment.isoformat()}")
-    return (moment - _EPOCH) // _MICROSECOND * 1000
+    return (moment - EPOCH) // _MICROSECOND * 1000

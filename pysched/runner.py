@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pysched.awaitables import is_awaitable, is_cancellation
 from pysched.callbacks import name_of
-from pysched.clock import DrivingClock
+from pysched.clock import NS, DrivingClock
 from pysched.coroutines import SHUT_DOWN, TIMED_OUT, CoroutineCall, Coroutines
 from pysched.current import managed_run
 from pysched.errors import JobCancelled
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["JobRun", "ManagedJob", "Runner", "at", "text_of"]
 
 LONGEST_RETRY_WAIT_S = 30.0
-NS = 1_000_000_000
 
 
 class Ticket(Protocol):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pysched import lifecycle
 from pysched.announcer import Announcer
 from pysched.callbacks import PLAIN
-from pysched.clock import NEVER, DrivingClock
+from pysched.clock import NEVER, NS, DrivingClock
 from pysched.commands import ScheduledCommand
 from pysched.current import introduce, managed_run
 from pysched.engine import CommandScheduler
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CommandScheduler", "ScheduledCommand", "Scheduler"]
 
-NS = 1_000_000_000
 MOST_EXPLAINED = 10_000
 LOOK_S = 0.5  # how late a signal is noticed at most
 EXIT_WAIT_S = 1.0
@@ -256,7 +255,10 @@ class Scheduler(Registry):
         self._tell("paused", reference)
 
     def resume_job(self, id: str) -> None:
-        """Wait for the job's next slot on its old grid; a one-shot whose time has passed runs at once."""
+        """Wait for the job's next slot on its old grid; a one-shot whose time has passed runs at once.
+
+        KeyError for an unknown id.
+        """
         reference = self._book.reference_of(id)
         if not self._engine.resume(reference):
             raise KeyError(id)
@@ -360,8 +362,6 @@ class Scheduler(Registry):
         """Start on a thread of its own and return. RuntimeError if it runs; after `shutdown` a warning, no more."""
         if self._refuses_start():
             return
-        if self._engine.running:
-            raise RuntimeError(f"{self.name} is running already")
         self._engine.start()
 
     def run(self, handle_signals: bool = False, shutdown_timeout: Duration | None = 30) -> None:
@@ -382,8 +382,6 @@ class Scheduler(Registry):
             raise RuntimeError("handle_signals=True goes with the main thread only, which is where Python handles them")
         if self._refuses_start():
             return
-        if self._engine.running:
-            raise RuntimeError(f"{self.name} is running already")
         if not handle_signals:
             self._run()
             return
@@ -431,9 +429,13 @@ class Scheduler(Registry):
             raise
 
     def _refuses_start(self) -> bool:
+        """Whether it was shut down, with a warning then. RuntimeError if it runs."""
         if self._closed:
             log_warning(f"{self.name} was shut down, which is one-way: it does not start again")
-        return self._closed
+            return True
+        if self._engine.running:
+            raise RuntimeError(f"{self.name} is running already")
+        return False
 
     def shutdown(self, wait: bool = True, timeout: Duration | None = None) -> list[JobInfo]:
         """Stop for good: fires every token, drops retries and queued runs, waits for what runs.

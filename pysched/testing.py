@@ -15,6 +15,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from pysched.clock import NEVER, DrivingClock, delay_ns, instant_ns
+from pysched.zones import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ManualClock"]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLENNIUM = datetime(2000, 1, 1, tzinfo=timezone.utc)
 _DURATION = re.compile(r"\s*(?=[0-9])(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m(?!s))?(?:([0-9]+)s)?(?:([0-9]+)ms)?\s*")
 _UNITS_NS = (86_400_000_000_000, 3_600_000_000_000, 60_000_000_000, 1_000_000_000, 1_000_000)
@@ -49,7 +49,7 @@ class ManualClock(DrivingClock):
         if wall.utcoffset() is None:
             raise ValueError("wall must be an aware datetime, got a naive one")
         self._time_ns = 0
-        self._wall_offset_ns = _timedelta_ns(wall - _EPOCH)
+        self._wall_offset_ns = _timedelta_ns(wall - EPOCH)
         self._moving = threading.RLock()  # guards the two above; no foreign code runs under it
         self._ages = itertools.count()
         self._driven: dict[int, Driven] = {}
@@ -68,7 +68,7 @@ class ManualClock(DrivingClock):
 
     def now(self) -> datetime:
         """The wall clock, in UTC, cut to the microsecond."""
-        return _EPOCH + timedelta(microseconds=self.wall_ns() // 1000)
+        return EPOCH + timedelta(microseconds=self.wall_ns() // 1000)
 
     def wall_ns(self) -> int:
         """The wall clock in nanoseconds since the Unix epoch."""

@@ -49,6 +49,7 @@ class Every(Trigger):
         if start_at is None:
             return now + self.period
         begin = now + (start_at - wall_now)
+        # The first of the grid that is not past: -(-x // y) rounds up, in integers, where floats would lose ns.
         return begin if begin >= now else begin + -((begin - now) // self.period) * self.period
 
 

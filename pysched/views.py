@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pysched.callbacks import name_of
+from pysched.clock import NS
 from pysched.job import DEFAULTS, JobInfo
 from pysched.runner import ManagedJob, at
 from pysched.schedule import duration_text
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from pysched.engine import Snapshot
 
 __all__ = ["JobView"]
-
-NS = 1_000_000_000
 
 _duration_text = lru_cache(maxsize=256)(duration_text)
 

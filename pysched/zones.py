@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import re
-from datetime import timezone, tzinfo
+from datetime import datetime, timezone, tzinfo
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from struct import pack
 from zoneinfo import ZoneInfo
 
-__all__ = ["parse_zone", "system_zone"]
+__all__ = ["EPOCH", "parse_zone", "system_zone"]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+"""Where Unix time begins."""
 
 LOCALTIME = Path("/etc/localtime")
 """The machine's local-time file."""

@@ -88,6 +88,7 @@ def test_none_is_a_type_error_where_a_number_is_asked(idle, argument, give):
     "value",
     [
         math.nan, -math.nan, math.inf, -math.inf, Decimal("NaN"), Decimal("Infinity"), Decimal("-Infinity"), 10**400,
+        Decimal("sNaN"),
         -(10**400), Floating(math.nan), Floating(math.inf), Indexed(10**400), Fraction(10**400), Decimal("1e400"),
     ],
     ids=lambda value: f"{type(value).__name__}-{repr(value)[:12]}" if not hasattr(value, "value") else None,

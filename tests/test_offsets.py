@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import zoneinfo
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone, tzinfo
 from itertools import pairwise
 from zoneinfo import ZoneInfo, _zoneinfo  # type: ignore[attr-defined]
 
 import pytest
+from support import in_other_thread, nothing
 
 from pysched import offsets
 from pysched.offsets import FIRST, LAST, SAMPLING, offset_changes
+from pysched.testing import ManualClock
 
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001
 LAST_YEAR = 2262
@@ -96,6 +98,46 @@ def test_changes_are_kept_for_some_zones():
         offset_changes(timezone(timedelta(minutes=minutes)))
     assert len(offsets._kept) <= offsets._KEPT
     assert offset_changes(zone) is not changes
+
+
+class Dying(tzinfo):
+    """A zone that does something when it goes."""
+
+    def __init__(self, act):
+        self.act = act
+
+    def utcoffset(self, dt):
+        return timedelta(hours=1)
+
+    def dst(self, dt):
+        return timedelta(0)
+
+    def fromutc(self, dt):
+        return dt
+
+    def __del__(self):
+        self.act()
+
+
+def test_a_zone_that_goes_may_bring_a_new_one_in(scheduler_type):
+    """The oldest of the zones that are kept goes for a new one, and its destructor registers a job in another."""
+    scheduler, ended = scheduler_type(clock=ManualClock(), timezone="UTC"), []
+
+    def register():
+        scheduler.cron("* * * * *", nothing, timezone=ZoneInfo.no_cache("Asia/Tokyo"))
+        ended.append(len(offsets._kept))
+
+    def fill():
+        for _ in range(3):
+            offset_changes(Dying(register))
+        for minutes in range(2 * offsets._KEPT):
+            offset_changes(timezone(timedelta(minutes=minutes)))
+
+    assert in_other_thread(fill), "it waits for itself"
+    assert len(ended) == 3
+    assert len(scheduler) == 3
+    assert len(offsets._kept) <= offsets._KEPT
+    scheduler.shutdown()
 
 
 def test_dateutil_zones_are_read():

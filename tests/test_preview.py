@@ -82,7 +82,7 @@ def test_refusals_name_the_argument():
     with pytest.raises(ValueError, match="^start must be aware"):
         preview("* * * * *", 1, start=datetime(2024, 1, 1))  # noqa: DTZ001
     for start in (0, "2024-01-01", START.date()):
-        with pytest.raises(TypeError, match="^start must be a datetime"):
+        with pytest.raises(TypeError, match="^start must be an aware datetime"):
             preview("* * * * *", 1, start=start)
     with pytest.raises(ValueError, match="^tz must be the name"):
         preview("* * * * *", 1, "Nowhere/City")

@@ -9,6 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from support import WAIT, in_threads, nothing, wait_until
 
+from pysched.testing import ManualClock
+
 UTC = timezone.utc
 T0 = datetime(2000, 1, 1, tzinfo=UTC)
 IDS = {
@@ -298,6 +300,25 @@ def test_a_one_shot_in_both_pauses(scheduler, clock, runs, note):
     assert runs == [60]
 
 
+@repeated
+@pytest.mark.parametrize("pause", ["of the job", "of all"])
+def test_a_pause_before_the_start_keeps_the_run_at_the_start(make_scheduler, clock, runs, note, kind, pause):
+    scheduler = make_scheduler(clock=clock)
+    IDS[kind](scheduler, note, id="k", immediate=True)
+    if pause == "of all":
+        scheduler.pause()
+        scheduler.resume()
+    else:
+        scheduler.pause_job("k")
+        scheduler.resume_job("k")
+    clock.advance(5)
+    scheduler.start_background()
+    clock.advance(0)
+    assert runs == [5]
+    clock.advance("1m")
+    assert scheduler.get_job("k").started_count == len(runs) > 1
+
+
 def test_pauses_before_the_start(make_scheduler, clock, runs, note):
     scheduler = make_scheduler(clock=clock)
     scheduler.pause()
@@ -541,6 +562,44 @@ def test_a_queued_run_is_dropped(scheduler, clock, runs, note):
     scheduler._check()
 
 
+def until_of(scheduler, job_id):
+    return scheduler._engine.snapshot(scheduler._book.reference_of(job_id)).until
+
+
+@pytest.mark.parametrize("end", [datetime(2100, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)], ids=str)
+def test_a_far_until_is_kept_on_other_clocks(scheduler, clock, runs, note, end):
+    end_ns = (end - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
+    scheduler.every("1h", note, until=end, id="k")
+    for grid in ({"cron": "0 * * * *"}, {"every": "1h"}, {"cron": "0 * * * *"}, {"every": "1h"}):
+        assert until_of(scheduler, "k") == end_ns
+        scheduler.reschedule_job("k", **grid)
+        assert until_of(scheduler, "k") == end_ns
+    clock.advance("2h")
+    assert runs == [3600, 7200]
+
+
+@pytest.mark.parametrize("year", [1700, 1900, 2000, 2200])
+@pytest.mark.parametrize("end", [datetime(2262, 4, 11, 23, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)], ids=str)
+@pytest.mark.parametrize("first", ["every", "cron"])
+def test_an_until_at_the_end_of_time_does_not_overflow(make_scheduler, runs, year, end, first):
+    """It may become the end of time, no more: the job runs on."""
+    clock = ManualClock(datetime(year, 1, 1, tzinfo=UTC))
+    scheduler = make_scheduler(clock=clock)
+    scheduler.start_background()
+    if first == "cron":
+        scheduler.cron("0 * * * *", lambda: runs.append(clock.time()), until=end, id="k")
+    else:
+        scheduler.every("1h", lambda: runs.append(clock.time()), until=end, id="k")
+    grids = [{"every": "1h"}, {"cron": "0 * * * *"}]
+    if year < 1840:  # no calendar before
+        grids = [{"every": "1h"}] * 2
+    for turn, grid in enumerate([*grids, *grids]):
+        scheduler.reschedule_job("k", **grid)
+        clock.advance("1h")
+        assert runs == [3600 * (n + 1) for n in range(turn + 1)]
+        assert scheduler.next_runs("k", 3)
+
+
 def test_until_holds_on_the_new_grid(scheduler, clock, runs, note):
     job_id = scheduler.every("1s", note, until=after(200))
     scheduler.reschedule_job(job_id, cron="* * * * *")
@@ -594,7 +653,7 @@ def test_a_jitter_that_is_too_long_for_the_new_grid_is_refused(scheduler):
         ({"every": "x"}, "every"),
         ({"after": -1}, "after"),
         ({"cron": "x"}, "cron"),
-        ({"cron": 5}, "cron"),
+        ({"cron": 5}, "^cron must"),
         ({"cron": "* * * * *", "timezone": "Nowhere/City"}, "timezone"),
         ({"at": after(9).replace(tzinfo=None)}, "at"),
         ({"at": 9}, "at"),
@@ -650,6 +709,25 @@ def test_next_runs_end_with_until_and_max_runs(scheduler, clock):
     assert scheduler.next_runs(job_id, 9) == [after(20), after(30)]
     job_id = scheduler.cron("* * * * *", nothing, until=after(130))
     assert scheduler.next_runs(job_id, 9) == [after(60), after(120)]
+
+
+@repeated
+def test_next_runs_leave_room_for_the_run_at_the_start(make_scheduler, clock, runs, note, kind):
+    """It is one of `max_runs`, and no slot."""
+    scheduler = make_scheduler(clock=clock)
+    IDS[kind](scheduler, note, id="two", max_runs=2, immediate=True)
+    IDS[kind](scheduler, note, id="one", max_runs=1, immediate=True)
+    IDS[kind](scheduler, note, id="any", immediate=True)
+    assert [len(scheduler.next_runs(job_id, 5)) for job_id in ("two", "one", "any")] == [1, 0, 5]
+    (coming,) = scheduler.next_runs("two", 5)
+    scheduler.start_background()
+    clock.advance(0)
+    assert runs == [0, 0, 0]
+    assert scheduler.next_runs("two", 5) == [coming]
+    scheduler.remove_job("any")
+    clock.advance("1h")
+    assert [T0 + timedelta(seconds=at) for at in runs[3:]] == [coming]
+    assert len(scheduler) == 0
 
 
 def test_next_runs_are_what_comes(scheduler, clock, runs, note):

@@ -14,6 +14,7 @@ import pytest
 from support import nothing, wait_until
 
 from pysched import JobCancelled, current_run
+from pysched.testing import ManualClock
 
 UTC = timezone.utc
 
@@ -147,6 +148,118 @@ def test_an_error_whose_text_raises(make_scheduler, clock, logged, options, hand
     assert scheduler.list_jobs()
 
 
+class Nameless(type):
+    """Of classes whose name cannot be had."""
+
+    @property
+    def __name__(cls):
+        raise RuntimeError("no name")
+
+
+class Stubborn(str):
+    """Text that fails wherever it is put into other text."""
+
+    __slots__ = ()
+
+    def __format__(self, spec):
+        raise RuntimeError("no format")
+
+    __str__ = __repr__ = __add__ = __radd__ = __len__ = __bool__ = __format__
+
+
+class OfStubbornText(Exception):
+    def __str__(self):
+        return Stubborn("text")
+
+
+class OfNoText(Exception):
+    def __str__(self):
+        return 5  # noqa: PLE0307
+
+
+SECRETIVE = {
+    "no name": (Nameless("Secretive", (Exception,), {}), "<unknown>: text"),
+    "no name, no text": (Nameless("Secretive", (Mute,), {}), "<unknown>: <its text could not be had: ValueError>"),
+    "stubborn text": (OfStubbornText, "OfStubbornText: text"),
+    "text that is none": (OfNoText, "OfNoText: <its text could not be had: TypeError>"),
+}
+
+
+@PLAIN_AND_MANAGED
+@pytest.mark.parametrize("error", SECRETIVE)
+def test_an_error_that_tells_nothing_of_itself(make_scheduler, clock, options, error):
+    """With a handler, as Python cannot log all of these."""
+    told = []
+    scheduler = make_scheduler(clock=clock, on_error=lambda error, run: told.append(error))
+    scheduler.start_background()
+    kind, shown = SECRETIVE[error]
+    raised = kind("text")
+    job_id = scheduler.every("1s", raising(raised), **options)
+    goes_on(scheduler, clock, job_id)
+    assert scheduler.get_job(job_id).last_error == shown
+    assert scheduler.list_jobs()[0]["last_error"] == shown
+    assert told == [raised] * 3 * (1 + options.get("max_retries", 0))
+
+
+@PLAIN_AND_MANAGED
+@pytest.mark.parametrize("error", SECRETIVE)
+def test_an_error_that_cannot_be_logged(scheduler, clock, logged, monkeypatch, options, error):
+    monkeypatch.setattr(sys, "unraisablehook", nothing)
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    job_id = scheduler.every("1s", raising(SECRETIVE[error][0]("text")), **options)
+    goes_on(scheduler, clock, job_id)
+
+
+class FailingClock(ManualClock):
+    """A clock that raises once when it is next asked for the time."""
+
+    failure = None
+
+    def time_ns(self):
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
+        return super().time_ns()
+
+
+@pytest.mark.parametrize("failure", [OSError("no such clock"), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize("end", ["success", "failure", "time-out"])
+def test_a_clock_that_raises_at_the_end_of_a_run(make_scheduler, logged, monkeypatch, end, failure):
+    """The instance is given back, and the next ticks come."""
+    clock, attempts = FailingClock(), []
+    scheduler = make_scheduler(clock=clock, on_error=nothing)
+    scheduler.start_background()
+    closed = scheduler._runner.closed
+
+    def close(run):
+        closed(run)
+        if len(attempts) == 2:
+            clock.failure = failure
+
+    monkeypatch.setattr(scheduler._runner, "closed", close)
+
+    def job(ctx):
+        attempts.append(ctx.attempt)
+        if ctx.attempt == 1 or end == "failure":
+            raise LookupError
+        if end == "time-out":
+            clock.sleep(5)
+
+    job_id = scheduler.every("10s", job, max_retries=1, retry_backoff=0, timeout=3)
+    clock.advance(10)
+    assert clock.failure is None, "it was not asked"
+    good = end == "success"
+    info = scheduler.get_job(job_id)
+    assert (info.running, info.run_count, info.error_count) == (0, good, not good)
+    clock.advance(20)
+    info = scheduler.get_job(job_id)
+    assert (info.running, info.run_count, info.error_count) == (0, 3 * good, 3 * (not good))
+    assert info.timeout_count == (3 if end == "time-out" else 0)
+    assert attempts == [1, 2] * 3
+    faults = [(level, text) for level, text, _ in logged if " timed out after " not in text]
+    assert [(level, "the clock has failed at the end of a run" in text) for level, text in faults] == [("ERROR", True)]
+
+
 class Zone(tzinfo):
     """A zone of the user's that can be broken."""
 
@@ -194,6 +307,39 @@ def test_a_failing_job_of_a_zone_that_raises(make_scheduler, clock, options):
     assert len(told) == 2 * (1 + options.get("max_retries", 0))
     assert scheduler.get_job(job_id).running == 0
     assert scheduler.get_job(job_id).error_count == 2
+
+
+@PLAIN_AND_MANAGED
+def test_a_zone_that_raises_does_not_break_a_shutdown(scheduler, clock, options):
+    zone, seen = Zone(), []
+
+    def job():
+        zone.broken = True
+        seen.extend(scheduler.shutdown(timeout=0))
+        zone.broken = False
+
+    job_id = scheduler.cron("* * * * * *", job, seconds=True, timezone=zone, id="k", **options)
+    clock.advance(1)
+    (info,) = seen
+    assert (info.id, info.running, info.timezone) == (job_id, 1, UTC)
+    assert info.started_at == datetime(2000, 1, 1, 0, 0, 1, tzinfo=UTC)
+
+
+@PLAIN_AND_MANAGED
+def test_a_zone_that_raises_does_not_hold_a_removal_up(scheduler, clock, options):
+    """Of a job that runs, whose state is kept for `shutdown`."""
+    zone, seen = Zone(), []
+
+    def job():
+        zone.broken = True
+        scheduler.remove_job("k")
+        seen.extend(scheduler.shutdown(timeout=0))
+        zone.broken = False
+
+    scheduler.cron("* * * * * *", job, seconds=True, timezone=zone, id="k", **options)
+    clock.advance(1)
+    assert [(info.id, info.timezone) for info in seen] == [("k", UTC)]
+    assert len(scheduler) == 0
 
 
 @pytest.mark.parametrize("place", ["call_alarm", "call_later"])

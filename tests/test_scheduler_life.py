@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from datetime import timedelta, timezone
 from zoneinfo import ZoneInfo
 
@@ -131,9 +132,7 @@ def test_shutdown_of_a_job_that_hangs(make_scheduler, held, arguments, options):
     job_id = scheduler.every("1h", held, immediate=True, **options)
     scheduler.start_background()
     assert held.started.wait(WAIT)
-    begin = time.perf_counter()
-    (info,) = scheduler.shutdown(**arguments)
-    assert time.perf_counter() - begin < 2
+    (info,) = scheduler.shutdown(**arguments)  # the callback waits for the end of this test
     assert (info.id, info.running) == (job_id, 1)
     assert not scheduler.running
     assert len(scheduler.shutdown(wait=False)) == 1
@@ -151,6 +150,26 @@ def test_shutdown_lists_a_removed_job_whose_call_goes_on(make_scheduler, held, o
     scheduler.remove_job(job_id)
     assert [info.id for info in scheduler.shutdown(timeout=0.01)] == [job_id]
     held.release.set()
+    assert scheduler.shutdown() == []
+
+
+def test_shutdown_lists_a_removed_job_whose_second_attempt_goes_on(make_scheduler, held):
+    scheduler = make_scheduler(on_error=nothing)
+
+    def job(ctx):
+        if ctx.attempt == 1:
+            raise ValueError
+        held()
+
+    scheduler.every("1h", job, immediate=True, id="k", max_retries=3, retry_backoff=0)
+    scheduler.start_background()
+    assert held.started.wait(WAIT)
+    scheduler.remove_job("k")
+    scheduler.after(0, nothing)
+    assert wait_until(lambda: len(scheduler) == 0)
+    assert [(info.id, info.running) for info in scheduler.shutdown(timeout=0.01)] == [("k", 1)]
+    held.release.set()
+    assert wait_until(lambda: not scheduler._runner.all_open())
     assert scheduler.shutdown() == []
 
 
@@ -220,9 +239,7 @@ def test_jobs_that_use_the_scheduler_while_it_shuts_down(make_scheduler, logged)
         scheduler.after(0, job)
     scheduler.start_background()
     assert wait_until(lambda: scheduler.stats().running == 4)
-    begin = time.perf_counter()
     assert scheduler.shutdown() == []
-    assert time.perf_counter() - begin < 2
     assert raised == []
     assert [(level, "never run" in text) for level, text, _ in logged] == [("WARNING", True)]
     assert len(scheduler) == 4
@@ -263,6 +280,28 @@ def test_a_token_of_a_run_that_begins_in_a_shutdown_has_fired(make_scheduler, cl
     scheduler._runner.close()
     clock.advance(1)
     assert seen == [True]
+
+
+@pytest.mark.parametrize("failure", [ValueError, SystemExit, KeyboardInterrupt])
+def test_a_logging_handler_that_raises_at_a_warning_after_the_shutdown(make_scheduler, logged, monkeypatch, failure):
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+
+    class Broken(logging.Handler):
+        def emit(self, record):
+            raise failure
+
+    scheduler, handler = make_scheduler(), Broken()
+    scheduler.shutdown()
+    logging.getLogger("pysched").addHandler(handler)
+    try:
+        assert scheduler.every("1s", nothing, id="k") == "k"
+        scheduler.start_background()
+        scheduler.run()
+    finally:
+        logging.getLogger("pysched").removeHandler(handler)
+    assert [each.exc_type for each in told] == [failure] * 3
+    assert len(scheduler) == 1
 
 
 # run
@@ -334,6 +373,34 @@ def test_a_pool_that_was_shut_down_ends_the_scheduler(make_scheduler, logged):
     info = scheduler.get_job(job_id)
     assert info.running == 0
     assert [level for level, _, _ in logged] == ["ERROR"]
+
+
+@pytest.mark.parametrize("refused", [{1}, {2}, {1, 2, 5}, {3, 4}], ids=str)
+def test_no_run_has_the_number_of_one_that_was_refused(make_scheduler, logged, refused):
+    """Of an executor that cannot take work at times, each of which ends the scheduler's loop."""
+    calls, ids = [], []
+
+    class Moody(Executor):
+        def submit(self, fn, /, *args, **kwargs):
+            calls.append(1)
+            if len(calls) in refused:
+                raise ZeroDivisionError
+            future = Future()
+            future.set_running_or_notify_cancel()
+            future.set_result(fn(*args, **kwargs))
+            return future
+
+    scheduler = make_scheduler(executor=Moody())
+    scheduler.every("1h", lambda ctx: ids.append(ctx.run_id), id="k")
+    for turn in range(1, 8):
+        if not scheduler.running:
+            scheduler.start_background()
+        assert scheduler.run_job("k")
+        assert wait_until(lambda turn=turn: len(calls) == turn and scheduler.get_job("k").running == 0)
+        assert wait_until(lambda turn=turn: scheduler.running == (turn not in refused))
+    assert ids == [f"k#{number}" for number in range(1, 8) if number not in refused]
+    assert scheduler.get_job("k").started_count == len(ids)
+    assert [level for level, _, _ in logged] == ["ERROR"] * len(refused)
 
 
 def test_the_clock_may_be_the_systems(make_scheduler):

@@ -209,6 +209,14 @@ def test_immediate_is_one_run_at_the_start(make_scheduler, clock, runs, note):
     assert runs == [5, 10, 20]
 
 
+@pytest.mark.parametrize("immediate", [False, True])
+def test_a_run_at_the_start_alone_is_no_job(scheduler, immediate):
+    """`until` is of the slots: where there is none, `immediate` does not help."""
+    with pytest.raises(ValueError, match="until must be after the job's first slot"):
+        scheduler.every("10s", nothing, until=after(10), immediate=immediate)
+    assert len(scheduler) == 0
+
+
 def test_immediate_long_before_start_at(scheduler, clock, runs, note):
     scheduler.every("10s", note, immediate=True, start_at=after(100))
     clock.advance(110)
@@ -309,6 +317,15 @@ def test_tags_filter(scheduler):
     assert scheduler.remove_all_jobs() == 5
     assert scheduler.remove_all_jobs() == 0
     assert scheduler.list_jobs() == []
+
+
+@pytest.mark.parametrize("tag", [5, [], ["a"], b"a", False, ("a",)], ids=repr)
+def test_a_tag_is_text(scheduler, tag):
+    scheduler.every("1s", nothing, tags=["a"])
+    for method in (scheduler.list_jobs, scheduler.remove_all_jobs):
+        with pytest.raises(TypeError, match="^tag must be a str"):
+            method(tag=tag)
+    assert len(scheduler) == 1
 
 
 # on_error.

@@ -13,6 +13,8 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="a platform without f
 
 PRELUDE = """
 import atexit, logging, os, signal, sys, threading, time
+if hasattr(os, "fork"):
+    os.register_at_fork(after_in_child=lambda: signal.alarm(10))  # before the library: if that hangs in the fork
 from pysched import CancelToken, Scheduler, current_run
 from pysched.testing import ManualClock
 
@@ -28,7 +30,6 @@ def in_child(check):
     if child == 0:
         status = 1
         try:
-            signal.alarm(10)
             check()
             status = 0
         except BaseException:
@@ -183,6 +184,30 @@ def test_a_fault_of_the_loop_is_a_status(engine_name):
     assert "OSError: no such clock" in process.stderr
 
 
+@pytest.mark.parametrize("kind", ["every('1s', print)", "every('1s', print, id='x', timeout=5)", "after(0, print)"])
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_destructor_at_the_very_end_that_registers(engine_name, kind, closed):
+    """When modules are being taken apart: there is no `logging` to warn with any more."""
+    out = quiet(
+        f"""
+        import builtins
+        class Late:
+            def __init__(self, scheduler):
+                self.scheduler = scheduler
+            def __del__(self, os=os):
+                self.scheduler.{kind}
+                os.write(1, b"registered")
+        scheduler = Scheduler(1, timezone="UTC")
+        if {closed}:
+            scheduler.shutdown()
+        builtins.late = Late(scheduler)
+        del scheduler
+        """,
+        engine_name,
+    )
+    assert out == "registered"
+
+
 # Fork.
 
 
@@ -309,6 +334,100 @@ def test_forks_while_others_use_it(engine_name):
 
 
 @forks
+def test_a_child_gives_no_number_of_a_run_twice(engine_name):
+    quiet(
+        """
+        scheduler = Scheduler(2, timezone="UTC")
+        release, ids = threading.Event(), []
+        def job(ctx):
+            ids.append(ctx.run_id)
+            release.wait(20)
+        scheduler.every("1h", job, immediate=True, id="k")
+        scheduler.start_background()
+        wait_for(lambda: ids == ["k#1"])
+
+        def check():
+            release.set()
+            scheduler.start_background()
+            assert scheduler.run_job("k")
+            wait_for(lambda: scheduler.get_job("k").run_count == 1)
+            assert ids == ["k#1", "k#2"]
+            assert scheduler.shutdown() == []
+
+        in_child(check)
+        release.set()
+        assert scheduler.shutdown() == []
+        """,
+        engine_name,
+    )
+
+
+@forks
+@pytest.mark.parametrize("once", ["there is none", "is running", "has ended"])
+def test_a_fork_while_another_thread_names_a_job(engine_name, once):
+    """The child has no such thread: nothing waits for it, neither in the fork nor afterwards.
+
+    Not for the end of a one-shot that has options, either, which is told in the fork if it is running then.
+    """
+    quiet(
+        f"""
+        scheduler = Scheduler(2, timezone="UTC")
+        inside, release, ran = threading.Event(), threading.Event(), threading.Event()
+        lives = scheduler._book._lives
+
+        def lives_long(reference):
+            if threading.current_thread() is thread:
+                inside.set()
+                assert release.wait(20)
+            return lives(reference)
+
+        def job():
+            ran.set()
+            if "{once}" == "is running":
+                release.wait(20)
+
+        scheduler.every("1h", print, id="k")
+        scheduler._book._lives = lives_long
+        thread = threading.Thread(target=lambda: scheduler.every("1h", print, id="k", replace=True))
+        if "{once}" != "there is none":
+            scheduler.after(0, job, id="once", tags=["t"])
+            thread.start()
+            assert inside.wait(20)
+            scheduler.start_background()
+            assert ran.wait(20)
+            if "{once}" == "has ended":
+                wait_for(lambda: scheduler.stats().running == 0)
+        else:
+            scheduler.start_background()
+            thread.start()
+            assert inside.wait(20)
+
+        def check():
+            assert not scheduler.running
+            assert "once" not in {{job["id"] for job in scheduler.list_jobs()}}
+            scheduler.every("1h", print, id="k", replace=True)
+            scheduler.every("1h", print, id="other", tags=["t"])
+            again = threading.Event()
+            scheduler.after(0, again.set, id="once", replace=True)
+            scheduler.start_background()
+            assert again.wait(5)
+            assert scheduler.remove_job("other")
+            assert scheduler.shutdown(timeout=5) == []
+            assert not scheduler._book._naming._is_owned()
+            scheduler._check()
+
+        in_child(check)
+        release.set()
+        thread.join(20)
+        assert scheduler.get_job("k")
+        assert scheduler.shutdown() == []
+        scheduler._check()
+        """,
+        engine_name,
+    )
+
+
+@forks
 @pytest.mark.parametrize("options", ["", "timeout=60"])
 def test_a_callback_that_forks(engine_name, options):
     quiet(
@@ -372,6 +491,7 @@ def test_ctrl_c_ends_run_and_fires_tokens(engine_name):
     process = start_python(
         program(
             """
+        signal.alarm(30)  # a watchdog
         scheduler = Scheduler(2, timezone="UTC")
         handler = signal.getsignal(signal.SIGINT)
         seen = []
@@ -398,10 +518,8 @@ def test_ctrl_c_ends_run_and_fires_tokens(engine_name):
     for _ in range(2):
         wait_for_line(process)
         time.sleep(0.05)
-        begin = time.monotonic()
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "interrupted\n"
-        assert time.monotonic() - begin < 5
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (0, "", "")
 
@@ -488,15 +606,13 @@ def test_a_signal_in_the_middle_of_everything(engine_name):
             signal.setitimer(signal.ITIMER_REAL, 0.0005)
         signal.signal(signal.SIGALRM, handler)
         signal.setitimer(signal.ITIMER_REAL, 0.0005)
-        deadline = time.monotonic() + 1
-        while time.monotonic() < deadline:
+        while len(calls) < 500:
             scheduler.every("1h", print, id="m", replace=True, timeout=5)
             scheduler.list_jobs()
             token = CancelToken()
             token._fire()
             assert token.wait(5)
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
-        assert len(calls) > 50
         assert scheduler.shutdown() == []
         scheduler._check()
         """,

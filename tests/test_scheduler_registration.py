@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import threading
-from datetime import datetime, timedelta, timezone
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from fractions import Fraction
 
@@ -274,6 +275,8 @@ REFUSED_OF_REPEATED = [
     ("max_runs", -1),
     ("max_runs", 1.0),
     ("max_runs", True),
+    ("max_runs", 2**63),
+    ("max_runs", 2**64),
     *(("jitter", value) for value in [*NUMBERS, "soon"]),
     ("immediate", 1),
     ("immediate", None),
@@ -347,6 +350,88 @@ def test_refused_zones(make_scheduler, value):
         make_scheduler().cron("* * * * *", nothing, timezone=value)
     with pytest.raises((TypeError, ValueError), match="timezone"):
         make_scheduler(timezone=value)
+
+
+class Failing(tzinfo):
+    """A zone that knows no time."""
+
+    def utcoffset(self, dt):
+        raise LookupError("no such time")
+
+    dst = tzname = utcoffset
+
+
+@forms
+@pytest.mark.parametrize(
+    ("kind", "option"),
+    [(kind, option) for kind in ("every", "cron") for option in ("start_at", "until")] + [("at", "what")],
+)
+def test_a_moment_whose_zone_raises_leaves_nothing(scheduler, kind, form, option):
+    arguments = {option: datetime(2000, 1, 2, tzinfo=Failing())}
+    with pytest.raises(LookupError, match="no such time"):
+        register(scheduler, kind, form, id="k", **arguments)
+    assert len(scheduler) == 0
+    assert register(scheduler, kind, id="k") == "k"
+    assert len(scheduler) == 1
+    scheduler._check()
+
+
+def test_a_zone_that_raises_at_registration_leaves_nothing(scheduler):
+    with pytest.raises(LookupError, match="no such time"):
+        scheduler.cron("* * * * *", nothing, timezone=Failing(), id="k")
+    assert len(scheduler) == 0
+    assert not scheduler._book.ids
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_retries": 1}, {"timeout": 5}, {"on_error": nothing}, {"kwargs": {"x": 1}}, {}, {"name": "token"}],
+    ids=str,
+)
+def test_what_another_process_cannot_do_is_refused_at_registration(make_scheduler, options):
+    def token(cancel):
+        pass
+
+    callback = dict if "kwargs" in options else token if not options or "name" in options else nothing
+    with ProcessPoolExecutor(1) as pool:  # it starts no process before the first call
+        scheduler = make_scheduler(executor=pool)
+        for form in ("call", "decorator"):
+            for kind in KINDS:
+                with pytest.raises(TypeError, match="another process"):
+                    register(scheduler, kind, form, callback=callback, id="k", **options)
+        assert len(scheduler) == 0
+        assert not scheduler._book.ids
+
+
+def test_what_another_process_can_do_is_accepted(make_scheduler):
+    options = {"id": "k", "name": "n", "tags": ["t"], "args": (1, 2), "max_instances": 2}
+    with ProcessPoolExecutor(1) as pool:
+        scheduler = make_scheduler(executor=pool)
+        for kind in KINDS:
+            register(scheduler, kind)
+            register(scheduler, kind, replace=True, **options)
+        scheduler.every("10s", nothing, max_runs=3, jitter=1, immediate=True)
+        assert len(scheduler) == len(KINDS) + 2
+
+
+@pytest.mark.parametrize("value", [Decimal("sNaN"), Decimal("NaN"), Decimal("Infinity"), Decimal(-1)], ids=str)
+@pytest.mark.parametrize("named", ["retry_backoff", "timeout", "jitter", "interval", "delay"])
+def test_decimals_that_are_no_durations(make_scheduler, value, named):
+    scheduler = make_scheduler()
+    with pytest.raises((TypeError, ValueError), match=f"^{named} must be"):
+        if named == "interval":
+            scheduler.every(value, nothing)
+        elif named == "delay":
+            scheduler.after(value, nothing)
+        else:
+            scheduler.every("10s", nothing, **{named: value})
+    assert len(scheduler) == 0
+
+
+@kinds
+def test_what_needs_a_runner_is_accepted_on_threads(make_scheduler, kind):
+    with ThreadPoolExecutor(1) as pool:
+        register(make_scheduler(executor=pool), kind, timeout=5, max_retries=2, on_error=nothing)
 
 
 def test_a_start_at_after_which_cron_never_comes_is_refused(make_scheduler):

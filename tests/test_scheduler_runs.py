@@ -118,16 +118,18 @@ def test_an_interval_does_not_care_for_the_wall_clock(scheduler, clock, runs, no
     assert runs == list(range(10, 100, 10))
 
 
-def test_a_jump_of_174_years_is_soon_over(scheduler, clock, runs, note):
+def test_of_174_years_few_slots_are_counted(scheduler, clock, runs, note):
+    """Of the calendar's 91 million the first ten thousand: what it takes has a bound."""
     cron = []
     scheduler.every("1s", note)
     scheduler.cron("* * * * *", lambda: cron.append(clock.time()), id="k")
     clock.step_wall(timedelta(days=174 * 365))
-    begin = time.perf_counter()
-    clock.advance(3)
-    assert time.perf_counter() - begin < 0.5  # 50 ms, on a machine that does nothing else
-    assert runs == [1, 2, 3]
-    assert len(cron) <= 1
+    clock.advance(60)
+    assert runs == list(range(1, 61))
+    assert cron == [60]
+    assert scheduler.get_job("k").coalesced_count == 10_000
+    clock.advance(60)
+    assert cron == [60, 120]
 
 
 def test_more_than_49_days(scheduler, clock, runs, note):
@@ -155,6 +157,62 @@ def test_long_delays_do_not_come_at_once(make_scheduler, delay):
     assert ran.wait(WAIT)
     assert long == []
     assert scheduler.stats().wakeups < 50
+
+
+# Beyond the years that 64 bits of nanoseconds reach.
+
+
+@pytest.mark.parametrize("year", [1, 1600, 1677, 2263, 2300, 9000])
+def test_in_years_beyond_the_reach_of_the_engine(make_scheduler, runs, year, logged):
+    """Intervals tick on; calendars and moments never come."""
+    clock = ManualClock(datetime(year, 1, 1, tzinfo=UTC))
+    scheduler, others = make_scheduler(clock=clock), []
+    scheduler.start_background()
+    scheduler.every("10s", lambda: runs.append(clock.time()), immediate=True)
+    scheduler.every("10s", lambda ctx: runs.append(clock.time()), timeout=5)
+    scheduler.cron("* * * * *", lambda: others.append("cron"))
+    scheduler.at(datetime(2000 if year < 2000 else 9999, 1, 1, tzinfo=UTC), lambda: others.append("at"))
+    scheduler.at(datetime(2262, 4, 11, tzinfo=UTC), lambda: others.append("at"))
+    clock.advance(120)
+    assert runs == [0] + [at for at in range(10, 130, 10) for _ in range(2)]
+    assert others == []
+    assert scheduler.list_jobs()
+    assert [scheduler.get_job(job["id"]).running for job in scheduler.list_jobs()] == [0] * len(scheduler)
+    scheduler._check()
+
+
+@pytest.mark.parametrize("days", [100_000, -200_000, 3_000_000])
+def test_a_wall_clock_that_is_set_to_beyond_the_reach_of_the_engine(scheduler, clock, runs, note, days):
+    cron = []
+    scheduler.every("10s", note)
+    scheduler.cron("* * * * *", lambda: cron.append(clock.time()))
+    clock.advance(60)
+    assert cron == [60]
+    clock.step_wall(timedelta(days=days))
+    clock.advance(120)
+    assert runs == list(range(10, 190, 10))
+    assert cron == ([60, 120] if days > 0 else [60])  # the slots between, as one
+    assert [job["running"] for job in scheduler.list_jobs()] == [0, 0]
+    scheduler._check()
+
+
+@pytest.mark.parametrize("year", [1700, 1900, 1969])
+def test_the_end_of_time_as_seen_from_long_before(make_scheduler, runs, year):
+    """A moment so far off that its distance is beyond 64 bits is not due, nor looked at again and again."""
+    clock = ManualClock(datetime(year, 1, 1, tzinfo=UTC))
+    scheduler = make_scheduler(clock=clock)
+    scheduler.start_background()
+    far = scheduler.at(datetime(2262, 4, 1, tzinfo=UTC), lambda: runs.append("at"))
+    cron = scheduler.cron("0 0 1 4 *", lambda: runs.append("cron"), start_at=datetime(2262, 1, 1, tzinfo=UTC))
+    clock.advance("1d")
+    assert runs == []
+    for job_id in (far, cron):
+        assert scheduler.get_job(job_id).running == 0
+        scheduler.pause_job(job_id)
+        scheduler.resume_job(job_id)
+    clock.advance("1d")
+    assert runs == []
+    scheduler._check()
 
 
 # One-shots.
@@ -280,9 +338,7 @@ def test_a_year_of_a_weekday_job(scheduler, clock):
     scheduler.cron(
         "30 9 * * MON-FRI", lambda ctx: seen.append((ctx.scheduled_time, clock.now())), timezone="Europe/Paris"
     )
-    begin = time.perf_counter()
     clock.advance("366d")
-    assert time.perf_counter() - begin < 2
     paris = ZoneInfo("Europe/Paris")
     days = [T0 + timedelta(days=n) for n in range(366)]
     expected = [datetime(each.year, each.month, each.day, 9, 30, tzinfo=paris) for each in days if each.weekday() < 5]
@@ -348,9 +404,7 @@ def test_a_sooner_job_wakes_a_loop_that_sleeps(make_scheduler):
     scheduler.after("10ms", ran.set)
     assert ran.wait(2)
     scheduler.remove_all_jobs()
-    begin = time.perf_counter()
     scheduler.shutdown()
-    assert time.perf_counter() - begin < 2
 
 
 @pytest.mark.real_time

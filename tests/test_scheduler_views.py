@@ -8,7 +8,9 @@ import gc
 import json
 import pickle
 import threading
-from datetime import datetime, timedelta, timezone
+import weakref
+from datetime import datetime, timedelta, timezone, tzinfo
+from functools import partial
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -90,8 +92,6 @@ def test_the_order_is_that_of_registration(scheduler, clock):
 
 
 def test_names(scheduler):
-    from functools import partial
-
     class Owner:
         def method(self):
             pass
@@ -282,6 +282,52 @@ def test_a_callback_whose_name_raises_is_named_by_its_class(scheduler, clock):
     assert [job["name"] for job in scheduler.list_jobs()] == ["Secretive"]
     clock.advance(1)
     assert scheduler.get_job(job_id).run_count == 1
+
+
+@pytest.mark.parametrize("wrap", [lambda callback: callback, partial], ids=["itself", "in a partial"])
+@pytest.mark.parametrize("options", [{}, {"timeout": 5}], ids=["plain", "managed"])
+def test_a_proxy_of_a_callback_that_is_gone(scheduler, clock, logged, wrap, options):
+    def callback():
+        pass
+
+    job_id = scheduler.every(1, wrap(weakref.proxy(callback)), **options)
+    scheduler.every(1, nothing)
+    clock.advance(1)
+    del callback
+    gc.collect()
+    assert [job["name"] for job in scheduler.list_jobs()][1] == "nothing"
+    clock.advance(1)
+    info = scheduler.get_job(job_id)
+    assert (info.run_count, info.error_count, info.running) == (1, 1, 0)
+    assert info.last_error.startswith("ReferenceError")
+
+
+class Untold(tzinfo):
+    """A zone whose text cannot be had."""
+
+    def utcoffset(self, dt):
+        return timedelta(0)
+
+    dst = utcoffset
+
+    def tzname(self, dt):
+        raise RuntimeError("no name")
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+def test_a_zone_whose_text_raises_is_named_by_its_class(make_scheduler, clock):
+    scheduler = make_scheduler(clock=clock, timezone=Untold())
+    scheduler.start_background()
+    scheduler.cron("* * * * *", nothing, timezone=Untold())
+    scheduler.every(1, nothing)
+    scheduler.cron("* * * * *", nothing, timezone="UTC")
+    clock.advance(60)
+    assert [job["timezone"] for job in scheduler.list_jobs()] == ["Untold", "Untold", "UTC"]
+    assert json.dumps(scheduler.list_jobs())
 
 
 def test_jobs_can_be_written_as_json(scheduler, clock):

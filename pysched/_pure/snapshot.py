@@ -39,7 +39,7 @@ class Snapshot(NamedTuple):
     active: int  # runs in progress
     instances: int
     slot: int | None  # the next one, without jitter
-    until: int
+    until: int  # slots from then on do not exist; NEVER: all do
     ticks_left: int  # until the last one; 0: no limit
     single: bool  # it has one slot only
 
