@@ -43,17 +43,18 @@ class Announcer:
         slot_ns: int | None = None,
         began_ns: int | None = None,
         outcome: str | None = None,
+        last_error: str | None = None,
         **about: Any,
     ) -> None:
         """Put an event into the queue, if anybody listens. Raises nothing.
 
         `reference` 0: all jobs. `slot_ns`: the slot, Unix ns. `began_ns`: since when the duration counts, monotonic.
-        `outcome`: which counter the end of the run, which is just coming, will increase.
+        `outcome`: which counter the end of the run, which is just coming, will increase; `last_error` what it will say.
         """
         if not self._events.wants(event):
             return
         try:
-            self._events.put(self._made(event, reference, job, run, slot_ns, began_ns, outcome, about))
+            self._events.put(self._made(event, reference, job, run, slot_ns, began_ns, outcome, last_error, about))
         except BaseException as failure:
             log_error(f"listeners of {event!r} could not be told", failure)
 
@@ -66,6 +67,7 @@ class Announcer:
         slot_ns: int | None,
         began_ns: int | None,
         outcome: str | None,
+        last_error: str | None,
         about: dict[str, Any],
     ) -> JobEvent:
         if job is None and reference:
@@ -73,7 +75,7 @@ class Announcer:
         zone = self._default_zone if job is None else job.timezone
         now = _moment(self._engine.wall_ns(), zone)
         if outcome is not None and job is not None:
-            job = as_it_will_be(job, outcome, now)
+            job = as_it_will_be(job, outcome, last_error, now)
         if began_ns is not None:
             about["duration"] = (self._engine.time_ns() - began_ns) / NS
         if slot_ns is not None:
@@ -90,11 +92,11 @@ class Announcer:
             self.tell("dropped", reference, slot_ns=slot_ns, count=count)
 
 
-def as_it_will_be(job: JobInfo, outcome: str, now: datetime) -> JobInfo:
+def as_it_will_be(job: JobInfo, outcome: str, last_error: str | None, now: datetime) -> JobInfo:
     """The job as it will be when a run of it has ended: its engine counts that a moment later."""
-    job = replace(job, running=max(0, job.running - 1), last_run_at=now)
+    job = replace(job, running=max(0, job.running - 1), last_run_at=now, last_error=last_error)
     if outcome == "run_count":
-        return replace(job, run_count=job.run_count + 1, last_error=None)
+        return replace(job, run_count=job.run_count + 1)
     return replace(job, error_count=job.error_count + 1, timeout_count=job.timeout_count + 1)
 
 

@@ -45,6 +45,8 @@ busy. dropped: runs that were due when the scheduler was shut down. paused, resu
 NAMES: tuple[str, ...] = get_args(EventName)
 MOST = 10_000
 """Events that may wait to be told."""
+IDLE_S = 5.0
+"""How long the thread waits for another event: one whose scheduler is gone must not stay."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +146,11 @@ class Events:
             self._tell_all()
             if self._ending and not self._waiting:
                 return
-            if not self._waiting:
-                self._told.wait()
+            if not self._waiting and not self._told.wait(IDLE_S):
+                self._threads.pop("by", None)
+                if self._waiting:  # somebody came at the last moment, and saw that there was a thread
+                    self._begin()
+                return
 
     def _tell_here(self) -> None:
         if self._telling:

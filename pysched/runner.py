@@ -402,7 +402,7 @@ class ManagedRun:
             if self.calling:
                 runner.abandoned[self] = self.abandon(text)  # taken now, as a one-shot leaves with this
             runner.owner._set_error(self.ticket.reference, text)
-            self.tell("timeout", self.run, began_ns=self.began_ns, outcome="timeout_count")
+            self.tell("timeout", self.run, began_ns=self.began_ns, outcome="timeout_count", last_error=text)
             runner.engine.decide(self.ticket.reference, "timeout", self.ticket.scheduled_wall_ns)
             runner.closed(self)
         finally:

@@ -445,7 +445,7 @@ class Scheduler(Registry):
         """
         limit = None if timeout is None else parse_duration(timeout, "timeout", zero=True) / NS
         coroutines = self._runner.coroutines
-        if not wait or coroutines.is_on_loop() or self._runner.is_own(managed_run.get()):
+        if not wait or coroutines.is_on_loop() or self._events.is_here or self._runner.is_own(managed_run.get()):
             limit = 0.0
         inside = self._engine.current() is not None  # `stop` does not wait there, and neither is anything else to
         began = time.monotonic()
@@ -456,6 +456,7 @@ class Scheduler(Registry):
         self._runner.cancel_all()
         left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
         coroutines.wait(0.0 if inside else left)
+        self._events.end(0.0 if inside else left)
         running = {
             each.reference: self._view.as_info(each, careful=True) for each in self._engine.snapshots() if each.running
         }
