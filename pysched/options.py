@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 
 from pysched.clock import NEVER, NS
 from pysched.schedule import parse_duration
-from pysched.zones import EPOCH
+from pysched.zones import EPOCH, parse_zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -28,6 +28,7 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_cron_options",
+    "check_defaults",
     "check_handler",
     "check_options",
     "given",
@@ -108,11 +109,28 @@ REPEATED = {
     "overlap": "skip",
 }
 INTERVAL = {**REPEATED, "from_end": False}
+COUNTS: dict[str, Any] = {"max_retries": 0, "retry_backoff": 0.5, "timeout": None, "max_instances": 1}
+"""What all take by position, too."""
+OF_ONE_JOB = {"id", "name", "args", "kwargs", "replace", "start_at", "until"}
+"""What cannot be the default of all jobs."""
 SCHEDULED = {**REPEATED, "timezone": None, "seconds": False, "hashed": False}
 
 
+class NotGiven:
+    """Stands for an argument that was not given, whose default may be the scheduler's."""
+
+    def __repr__(self) -> str:
+        return "<not given>"
+
+
+NOT_GIVEN: Any = NotGiven()
+
+
 def shows(defaults: Mapping[str, Any]) -> Callable[[F], F]:
-    """Give a function that takes ``**options`` a signature that names them; defaults cost 15 ns each a call."""
+    """Give a function that takes ``**options`` a signature that names them; defaults cost 15 ns each a call.
+
+    What has the default `NOT_GIVEN` shows the one that it has if the scheduler has no other.
+    """
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
@@ -120,7 +138,11 @@ def shows(defaults: Mapping[str, Any]) -> Callable[[F], F]:
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
             for name, default in defaults.items()
         ]
-        positional = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        positional = [
+            each.replace(default=COUNTS[each.name]) if each.default is NOT_GIVEN else each
+            for each in signature.parameters.values()
+            if each.kind is not each.VAR_KEYWORD
+        ]
         function.__signature__ = signature.replace(parameters=positional + named)  # type: ignore[attr-defined]
         return function
 
@@ -179,6 +201,27 @@ def check_options(
     ):
         raise ValueError('from_end does not go with max_instances > 1, catch_up="all" or overlap="queue"')
     return checked
+
+
+def check_defaults(defaults: object) -> dict[str, Any]:
+    """The options of a scheduler's own for all its jobs.
+
+    Raises TypeError or ValueError naming `defaults` or the option.
+    """
+    if defaults is None:
+        return {}
+    if not isinstance(defaults, Mapping):
+        raise TypeError(f"defaults must be a mapping of job options, got {type(defaults).__name__}")
+    found = dict(defaults)
+    for name in found:
+        if name in OF_ONE_JOB or name not in {**COUNTS, **INTERVAL, **SCHEDULED}:
+            raise TypeError(f"defaults must be options of jobs that many may have, got {name!r}")
+    counts = [found.get(name, standard) for name, standard in COUNTS.items()]
+    check_options({name: value for name, value in found.items() if name not in COUNTS}, *counts)
+    check_cron_options({**SCHEDULED, **found})
+    if found.get("timezone") is not None:
+        parse_zone(found["timezone"])
+    return found
 
 
 def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:

@@ -13,7 +13,18 @@ from pysched.callbacks import PLAIN, check_callback, is_async, is_simple, stable
 from pysched.clock import NEVER, DrivingClock
 from pysched.events import Events
 from pysched.job import JobOptions
-from pysched.options import INTERVAL, ONCE, SCHEDULED, check_cron_options, check_options, given, shows, spread_of
+from pysched.options import (
+    COUNTS,
+    INTERVAL,
+    NOT_GIVEN,
+    ONCE,
+    SCHEDULED,
+    check_cron_options,
+    check_options,
+    given,
+    shows,
+    spread_of,
+)
 from pysched.reports import log_warning
 from pysched.runner import ManagedJob, Runner
 from pysched.schedule import parse_duration
@@ -47,9 +58,12 @@ _ZERO, _ONE = 0, 1
 
 def is_default(max_retries: object, retry_backoff: object, timeout: object, max_instances: object) -> bool:
     """Whether these are as if they had not been given; what only equals them (True, 1.0) is looked at more closely."""
-    if max_retries is not _ZERO or timeout is not None or max_instances is not _ONE:
-        return False
-    return type(retry_backoff) is float and retry_backoff == 0.5
+    return (
+        (max_retries is NOT_GIVEN or max_retries is _ZERO)
+        and (timeout is NOT_GIVEN or timeout is None)
+        and (max_instances is NOT_GIVEN or max_instances is _ONE)
+        and (retry_backoff is NOT_GIVEN or (type(retry_backoff) is float and retry_backoff == 0.5))
+    )
 
 
 class Registry(ABC):
@@ -64,8 +78,15 @@ class Registry(ABC):
         name: str,
         zone: tzinfo,
         loop: AbstractEventLoop | None,
+        defaults: Mapping[str, Any],
     ) -> None:
         self._zone = zone
+        self._defaults = {**COUNTS, **defaults}
+        self._plain = not defaults  # a job without options has those of all jobs
+        self._once, self._interval, self._scheduled = (
+            {**table, **{name: value for name, value in defaults.items() if name in table}}
+            for table in (ONCE, INTERVAL, SCHEDULED)
+        )
         self._engine = self._backend.JobEngine(self, executor, clock, name, f"{next(_SERIALS):x}-")
         engine = self._engine
         self._book = JobBook(engine.prefix, engine.has, self._is_calling, engine.discard)
@@ -113,10 +134,10 @@ class Registry(ABC):
         self,
         interval: Duration,
         callback: Callable[..., object] | None = None,
-        max_retries: int = 0,
-        retry_backoff: Duration = 0.5,
-        timeout: Duration | None = None,
-        max_instances: int = 1,
+        max_retries: int = NOT_GIVEN,
+        retry_backoff: Duration = NOT_GIVEN,
+        timeout: Duration | None = NOT_GIVEN,
+        max_instances: int = NOT_GIVEN,
         **options: Any,
     ) -> Any:
         """Run `callback` on a fixed grid: now + k x `interval`, started or not.
@@ -137,7 +158,7 @@ class Registry(ABC):
         return self._register(
             Every(period),
             callback,
-            given(options, INTERVAL, "every"),
+            given(options, self._interval, "every"),
             max_retries,
             retry_backoff,
             timeout,
@@ -171,10 +192,10 @@ class Registry(ABC):
         self,
         expression: str,
         callback: Callable[..., object] | None = None,
-        max_retries: int = 0,
-        retry_backoff: Duration = 0.5,
-        timeout: Duration | None = None,
-        max_instances: int = 1,
+        max_retries: int = NOT_GIVEN,
+        retry_backoff: Duration = NOT_GIVEN,
+        timeout: Duration | None = NOT_GIVEN,
+        max_instances: int = NOT_GIVEN,
         **options: Any,
     ) -> Any:
         """Run `callback` whenever the wall clock matches `expression`, in the grammar of Debian's cron.
@@ -186,7 +207,7 @@ class Registry(ABC):
             job_id = self._add_plain(callback, 0, schedule)
             if job_id is not None:
                 return job_id
-        all_options = given(options, SCHEDULED, "cron")
+        all_options = given(options, self._scheduled, "cron")
         check_cron_options(all_options)
         zone = self._zone if all_options["timezone"] is None else parse_zone(all_options["timezone"])
 
@@ -233,10 +254,10 @@ class Registry(ABC):
         self,
         delay: Duration,
         callback: Callable[..., object] | None = None,
-        max_retries: int = 0,
-        retry_backoff: Duration = 0.5,
-        timeout: Duration | None = None,
-        max_instances: int = 1,
+        max_retries: int = NOT_GIVEN,
+        retry_backoff: Duration = NOT_GIVEN,
+        timeout: Duration | None = NOT_GIVEN,
+        max_instances: int = NOT_GIVEN,
         **options: Any,
     ) -> Any:
         """Run `callback` once, `delay` (what `every` takes, or 0) from now. The job leaves when its run has ended.
@@ -251,7 +272,7 @@ class Registry(ABC):
         return self._register(
             After(wait),
             callback,
-            given(options, ONCE, "after"),
+            given(options, self._once, "after"),
             max_retries,
             retry_backoff,
             timeout,
@@ -285,10 +306,10 @@ class Registry(ABC):
         self,
         when: datetime,
         callback: Callable[..., object] | None = None,
-        max_retries: int = 0,
-        retry_backoff: Duration = 0.5,
-        timeout: Duration | None = None,
-        max_instances: int = 1,
+        max_retries: int = NOT_GIVEN,
+        retry_backoff: Duration = NOT_GIVEN,
+        timeout: Duration | None = NOT_GIVEN,
+        max_instances: int = NOT_GIVEN,
         **options: Any,
     ) -> Any:
         """Run `callback` once, at `when`, an aware datetime; one in the past runs at once.
@@ -298,7 +319,7 @@ class Registry(ABC):
         return self._register(
             At(when, "when"),
             callback,
-            given(options, ONCE, "at"),
+            given(options, self._once, "at"),
             max_retries,
             retry_backoff,
             timeout,
@@ -309,7 +330,7 @@ class Registry(ABC):
         self, callback: object, period: int, schedule: CalendarSchedule | None = None, single: bool = False
     ) -> str | None:
         """The id of a job of which nothing is kept here, since it is all default; None if it is not."""
-        if callback is None or self._closed:
+        if callback is None or self._closed or not self._plain:
             return None
         job_id: str | None = self._engine.add_plain(callback, period, schedule, single)
         if job_id is not None and self._book.lookalikes:
@@ -333,7 +354,10 @@ class Registry(ABC):
     ) -> Any:
         """Check everything, then add the job; without a callback return the decorator that does the latter."""
         trigger = trigger_of if isinstance(trigger_of, Trigger) else trigger_of(callback)
-        checked = check_options(options, max_retries, retry_backoff, timeout, max_instances)
+        counts = zip(self._defaults, (max_retries, retry_backoff, timeout, max_instances), strict=False)
+        checked = check_options(
+            options, *(self._defaults[name] if value is NOT_GIVEN else value for name, value in counts)
+        )
         for name in ("jitter", "spread"):
             if trigger.period and checked[name] >= trigger.period:
                 raise ValueError(f"{name} must be less than the interval, got {options[name]!r}")

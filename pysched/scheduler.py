@@ -24,7 +24,7 @@ from pysched.events import MOST as MOST_EVENTS
 from pysched.explanations import decisions_of
 from pysched.idle import wait_idle
 from pysched.job import JobInfo, JobOptions
-from pysched.options import check_count, check_handler, wall_ns_of
+from pysched.options import check_count, check_defaults, check_handler, wall_ns_of
 from pysched.registry import Registry
 from pysched.reports import call_handler, log_error, log_warning
 from pysched.runner import JobRun, ManagedJob, ManagedRun, at, text_of
@@ -36,7 +36,7 @@ from pysched.zones import parse_zone
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
     from concurrent.futures import Executor
     from datetime import datetime, tzinfo
     from types import TracebackType
@@ -79,6 +79,9 @@ class Scheduler(Registry):
     on_error
         `on_error(exc, run)` is called with what a callback raised and its `JobRun`, once per failed attempt, instead
         of the log with its traceback. A job's own goes first.
+    defaults
+        Options for jobs that are not given them, a mapping: ``{"max_retries": 3, "jitter": "1s"}``. Of each kind of
+        job those that it takes; `id`, `name`, `args`, `kwargs`, `replace`, `start_at` and `until` cannot be among them.
     explain
         How many decisions are kept of each job for `explain`; default 16, 0: none.
     name
@@ -98,6 +101,7 @@ class Scheduler(Registry):
         loop: AbstractEventLoop | None = None,
         on_error: Callable[[BaseException, JobRun], object] | None = None,
         name: str = "pysched",
+        defaults: Mapping[str, Any] | None = None,
         explain: int = 16,
     ) -> None:
         if max_workers is not None and executor is not None:
@@ -111,9 +115,10 @@ class Scheduler(Registry):
             raise TypeError(f"executor must be an Executor, got {type(executor).__name__}")
         check_handler(on_error)
         check_count(explain, "explain", least=0, most=MOST_EXPLAINED)
+        checked = check_defaults(defaults)
         if loop is not None and not callable(getattr(loop, "call_soon_threadsafe", None)):
             raise TypeError(f"loop must be an event loop, got {type(loop).__name__}")
-        super().__init__(workers if executor is None else executor, clock, name, parse_zone(timezone), loop)
+        super().__init__(workers if executor is None else executor, clock, name, parse_zone(timezone), loop, checked)
         self._workers = workers if executor is None else None
         self._on_error = on_error
         self._engine.explain(explain)
