@@ -216,6 +216,8 @@ cdef class JobEngine(Dispatcher):
         if held:
             job_leave_heap(core, index)
         wake = not held and core_wants_wake(core, entry.when)
+        if flags & WALL and core.on_wall == 1:
+            wake = core_wants_wake(core, -NEVER) or wake         # it sleeps without a look at the wall clock
         unlock(&core.mutex)
         if wake:
             self.wake()
@@ -405,8 +407,10 @@ cdef class JobEngine(Dispatcher):
         cdef Schedule *old
         cdef PyObject *garbage = NULL
         cdef bint wake = False
+        cdef bint watched
         self.read_wall()
         lock(&core.mutex)
+        watched = core.on_wall != 0
         record = self.find(reference)
         if record != NULL:
             old = job_at(core, record.record).schedule
@@ -418,6 +422,8 @@ cdef class JobEngine(Dispatcher):
                 slot, wall,
             )
             wake = record.state == PENDING and core_wants_wake(core, record.when)
+            if core.on_wall and not watched:
+                wake = core_wants_wake(core, -NEVER) or wake     # it sleeps without a look at the wall clock
         unlock(&core.mutex)
         Py_XDECREF(garbage)
         self.look_again(wake)
@@ -521,9 +527,9 @@ cdef class JobEngine(Dispatcher):
     # -- decisions --
 
     def explain(self, uint32_t count):
-        """Of each job the latest `count` decisions are noted from now on; 0: none."""
+        """Of each job the latest `count` decisions are noted from now on; 0: none.  Nothing where there are jobs."""
         lock(&self.c.mutex)
-        if self.c.jobs.top <= 1:         # the rings of jobs that are there have their size
+        if self.c.jobs.top <= 1 + self.c.jobs.free_count:        # the rings of jobs that are there have their size
             self.c.explains = count
         unlock(&self.c.mutex)
 
@@ -626,6 +632,10 @@ cdef class JobEngine(Dispatcher):
         return found
 
     # -- what a DrivingClock asks, so that time-outs fire while a callback sleeps --
+
+    def _next_due_ns(self):
+        self.read_wall()                 # a step of the wall clock is noticed at once
+        return Dispatcher._next_due_ns(self)
 
     def _next_alarm_ns(self):
         """When the earliest alarm is due, or None.  O(n) if there are any."""

@@ -266,7 +266,7 @@ def test_a_refused_submit_ends_the_loop_and_leaves_no_count_behind(make, logged,
     executor = Hand()
     executor.refusing = True
     jobs = make(executor)
-    every, once = jobs.every(HOUR, nothing, managed=managed, delay=0), jobs.after(0, nothing, managed=managed)
+    every, once = jobs.every(HOUR, nothing, managed=managed, first=0), jobs.after(0, nothing, managed=managed)
     jobs.start()
     assert wait_until(lambda: not jobs.running)
     assert jobs.stop(WAIT)
@@ -301,7 +301,7 @@ def test_a_pool_shut_down_behind_us_ends_the_loop(make, logged):
 def test_a_run_that_an_executor_drops_leaves_nothing_behind(make, managed, removed):
     executor = Hand()
     jobs = make(executor)
-    every, once = jobs.every(HOUR, nothing, managed=managed, delay=0), jobs.after(0, nothing, managed=managed)
+    every, once = jobs.every(HOUR, nothing, managed=managed, first=0), jobs.after(0, nothing, managed=managed)
     jobs.start()
     assert wait_until(lambda: len(executor.tasks) == 2)
     assert (jobs.look(every).running, jobs.stats().started) == (1, 2)
@@ -321,7 +321,7 @@ def test_a_run_that_an_executor_drops_leaves_nothing_behind(make, managed, remov
 def test_a_managed_run_of_another_executor_that_fails_is_told_of(make):
     executor = Hand()
     jobs = make(executor)
-    job = jobs.every(HOUR, lambda ticket: 1 / 0, managed=True, delay=0)
+    job = jobs.every(HOUR, lambda ticket: 1 / 0, managed=True, first=0)
     jobs.start()
     assert wait_until(lambda: executor.tasks)
     executor.run()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from pysched._pure.job_slots import BACKLOG
+from pysched._pure.job_table import DRIFT
 from pysched._pure.jobs import Job, JobCall, Phase
 
 if TYPE_CHECKING:
@@ -13,8 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["check_jobs"]
 
 
-def check_jobs(table: JobTable) -> None:
-    """Assert every invariant of jobs. Under the lock of the engine."""
+def check_jobs(table: JobTable, begun: bool, started: bool) -> None:
+    """Assert every invariant of jobs. Under the lock of the engine, which has `begun` and, if `started`, is not stopped.
+    """
+    assert table.on_wall == sum(job.state.wall for job in table.jobs.values()), "the count of jobs on the wall clock is wrong"
+    assert abs(table.steps.wall_offset - table.steps.planned_offset) < DRIFT, "jobs are planned with an old offset"
     calls = Counter(run.job for run in table.runs.values() if isinstance(run, JobCall))
     known = set(table.jobs.values())
     for timer in [*table.armed_timers(), *table.ready.values()]:
@@ -32,5 +37,9 @@ def check_jobs(table: JobTable) -> None:
         assert 0 <= len(waiting) + state.active <= job.instances, "a job has more runs than instances"
         assert job.managed or calls[job] == state.active
         assert not state.owed or (state.single and state.phase is Phase.ENDED)
+        assert len(state.backlog) <= BACKLOG, "a backlog is too long"
+        assert not (state.backlog and state.single), "a single slot waits in a backlog"
+        assert not (state.backlog and started and job.has_room(state)), "a backlog waits beside a free instance"
+        assert not state.backlog or begun, "a backlog is still there after a stop"
         assert state.slot < state.until or job.state.slot >= 2**63 - 1 or state.phase is not Phase.PENDING
-        assert state.phase is not Phase.ENDED or waiting or state.active or state.owed, "a job has ended and stays"
+        assert state.phase is not Phase.ENDED or waiting or state.active or state.owed or state.backlog, "a job has ended and stays"
