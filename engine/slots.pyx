@@ -39,7 +39,9 @@ cdef int64_t job_due(Core *core, const Job *job) noexcept nogil:
     return saturating_add(shifted(job.slot, -planned_offset_of(core, job)), job_delay(core, job))
 
 
-cdef int64_t job_replanned(const Job *job, int64_t when, int64_t old_slot, int64_t before, int64_t after) noexcept nogil:
+cdef int64_t job_replanned(
+    const Job *job, int64_t when, int64_t old_slot, int64_t before, int64_t after
+) noexcept nogil:
     """When the job's slot is due, as much later as it was `when` that was `old_slot` and `before` was the offset.
 
     So nothing is drawn anew: what is drawn often while it waits would tend to be early.

@@ -132,8 +132,8 @@ class Jobs:
         if until is not None:
             end = (self.engine.wall_ns() if wall else self.now()) + ns(until)
         reference: int = self.engine.add(
-            callback, args, ns(interval), schedule, slot, wall, managed, instances, end, ns(jitter), max_runs, immediate,
-            held, NEVER if grace is None else ns(grace), catch_up, queues, from_end, ns(delay), begin,
+            callback, args, ns(interval), schedule, slot, wall, managed, instances, end, ns(jitter), max_runs,
+            immediate, held, NEVER if grace is None else ns(grace), catch_up, queues, from_end, ns(delay), begin,
         )  # fmt: skip
         return reference
 

@@ -348,6 +348,105 @@ def test_what_waits_for_a_stop_is_waited_for_by_nobody_inside(make):
     assert results == [True]
 
 
+# Policies.
+
+
+def test_a_run_that_waits_for_a_worker_says_so(make):
+    jobs = make(1)
+    jobs.explain(4)
+    started, release = threading.Event(), threading.Event()
+    jobs.after(0, lambda: (started.set(), release.wait(WAIT)))
+    job = jobs.every(HOUR, nothing)
+    jobs.start()
+    assert started.wait(WAIT)
+    assert jobs.run_job(job)
+    assert [note[0] for note in jobs.decisions(job)] == ["pool full"]
+    release.set()
+    assert wait_until(lambda: jobs.look(job).succeeded == 1)
+    assert jobs.run_job(job)
+    assert wait_until(lambda: jobs.look(job).succeeded == 2)
+    assert [note[0] for note in jobs.decisions(job)] == ["pool full", "ran", "ran"]
+
+
+@pytest.mark.parametrize("managed", [False, True])
+def test_a_backlog_goes_on_whatever_the_executor(make, executor, managed):
+    """Nothing else is due that could wake the loop."""
+    jobs = make(executor)
+    slots = []
+
+    def call(*tickets):
+        slots.append(jobs.current())
+        for ticket in tickets:
+            ticket.finish(False)
+
+    job = jobs.every(HOUR, call, first=-9.5 * HOUR, catch_up="all", managed=managed)
+    jobs.start()
+    assert wait_until(lambda: jobs.snapshot(job).succeeded == 10)
+    assert (len(slots), jobs.look(job).coalesced) == (10, 0)
+
+
+def test_a_backlog_goes_on_when_an_executor_tells_of_the_end_later(make):
+    hand = Hand()
+    jobs = make(hand)
+    job = jobs.every(HOUR, nothing, first=-2.5 * HOUR, catch_up="all")
+    jobs.start()
+    for number in range(3):
+        assert wait_until(lambda: hand.tasks)
+        assert jobs.look(job).queued == 2 - number
+        hand.run()
+    assert wait_until(lambda: jobs.look(job).succeeded == 3)
+
+
+def test_a_backlog_goes_on_after_a_stop_that_was_taken_back(make):
+    """A run ended in between, and no further slot comes that could see to it."""
+
+    class Clock(SteppedClock):
+        def wait(self, event, timeout):
+            if asleep.is_set():
+                waiting.set()
+                go.wait(WAIT)
+            else:
+                event.wait(0.001)
+
+    asleep, waiting, go = threading.Event(), threading.Event(), threading.Event()
+    tickets = []
+    jobs = make(1, Clock())
+    job = jobs.every(1, tickets.append, first=-2.5, until=0, catch_up="all", managed=True)
+    jobs.start()
+    assert wait_until(lambda: tickets)
+    asleep.set()
+    assert waiting.wait(WAIT)
+    assert not jobs.stop(0)
+    tickets[0].finish(False)
+    assert jobs.look(job).queued == 2
+    jobs.start()
+    asleep.clear()
+    go.set()
+    assert wait_until(lambda: len(tickets) == 2)
+    tickets[1].finish(False)
+    assert wait_until(lambda: len(tickets) == 3)
+    tickets[2].finish(False)
+    assert wait_until(lambda: jobs.owner.left == [job])
+
+
+def test_from_end_goes_on_if_a_stop_drops_the_run_besides_that_its_slot_found(make):
+    jobs = make(1)
+    started, release = threading.Event(), threading.Event()
+    jobs.after(0, lambda: (started.set(), release.wait(WAIT)))
+    jobs.start()
+    assert started.wait(WAIT)
+    job = jobs.every(0.05, nothing, from_end=True)
+    assert jobs.run_job(job)
+    assert wait_until(lambda: jobs.look(job).coalesced == 1)
+    assert jobs.look(job).next is None
+    jobs.stop(0)
+    release.set()
+    assert jobs.stop(WAIT)
+    assert jobs.look(job).next is not None
+    jobs.start()
+    assert wait_until(lambda: jobs.look(job).succeeded > 1)
+
+
 # Forks.
 
 PRELUDE = """

@@ -42,13 +42,11 @@ MOST = 2**32 - 1
 """Slots that one note counts, as the compiled engine does."""
 
 
-
-
 class Note(NamedTuple):
     decision: str
     when: int  # wall clock, ns
     slot: int  # the latest that it is about, on the wall clock
-    count: int  # of slots
+    slots: int  # how many
     late: int  # of a run: how late it started, ns
 
     @classmethod

@@ -28,6 +28,7 @@ from pysched.clock import NEVER, SystemClock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pysched._pure.decisions import Note
     from pysched._pure.handle import TimerHandle
     from pysched._pure.schedule import CalendarSchedule
     from pysched._pure.snapshot import Snapshot
@@ -236,13 +237,13 @@ class JobEngine(Dispatcher):
             with self._core.lock:
                 table.change(job, table.steps.noted, decision, slot_wall_ns, now)
 
-    def decisions(self, reference: int) -> list[tuple[str, int, int, int, int]] | None:
+    def decisions(self, reference: int) -> list[Note] | None:
         """The latest decisions about a job, `(decision, when, slot, count, late)` each, times in ns on the wall clock.
 
         None if there is no such job.
         """
         job = self._core.table.find(reference)
-        return None if job is None else [tuple(note) for note in job.state.notes]
+        return None if job is None else list(job.state.notes)
 
     def __len__(self) -> int:
         """How many jobs there are."""

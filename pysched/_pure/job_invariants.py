@@ -16,9 +16,13 @@ __all__ = ["check_jobs"]
 
 
 def check_jobs(table: JobTable, begun: bool, started: bool) -> None:
-    """Assert every invariant of jobs. Under the lock of the engine, which has `begun` and, if `started`, is not stopped.
+    """Assert every invariant of jobs. Under the lock of the engine.
+
+    It has `begun`, and is not stopped yet; if it is `started`, nobody has asked for a stop either.
     """
-    assert table.on_wall == sum(job.state.wall for job in table.jobs.values()), "the count of jobs on the wall clock is wrong"
+    assert table.on_wall == sum(job.state.wall for job in table.jobs.values()), (
+        "the count of jobs on the wall clock is wrong"
+    )
     assert abs(table.steps.wall_offset - table.steps.planned_offset) < DRIFT, "jobs are planned with an old offset"
     calls = Counter(run.job for run in table.runs.values() if isinstance(run, JobCall))
     known = set(table.jobs.values())
@@ -42,4 +46,6 @@ def check_jobs(table: JobTable, begun: bool, started: bool) -> None:
         assert not (state.backlog and started and job.has_room(state)), "a backlog waits beside a free instance"
         assert not state.backlog or begun, "a backlog is still there after a stop"
         assert state.slot < state.until or job.state.slot >= 2**63 - 1 or state.phase is not Phase.PENDING
-        assert state.phase is not Phase.ENDED or waiting or state.active or state.owed or state.backlog, "a job has ended and stays"
+        assert state.phase is not Phase.ENDED or waiting or state.active or state.owed or state.backlog, (
+            "a job has ended and stays"
+        )

@@ -94,9 +94,7 @@ class Slots:
 
     # -- decisions --------------------------------------------------------------------------------------
 
-    def note(
-        self, state: JobState, decision: str, slot: int, count: int, now: int, late: int = 0
-    ) -> tuple[Note, ...]:
+    def note(self, state: JobState, decision: str, slot: int, count: int, now: int, late: int = 0) -> tuple[Note, ...]:
         """`slot`, the latest of `count`, is on the job's clock, `now` monotonic; `late` is of a run that starts."""
         if not self.noting:
             return ()

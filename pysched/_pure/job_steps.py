@@ -155,10 +155,7 @@ class Steps(Slots):
         if not job.has_room(state):
             state = state._replace(busy_until=now)
         state = state._replace(active=state.active - 1)
-        if state.owed:
-            state = self.armed(job, state._replace(owed=False))
-        else:
-            state = self._armed_from_end(job, state, now)
+        state = self.armed(job, state._replace(owed=False)) if state.owed else self._armed_from_end(job, state, now)
         return Step(settled(state), errors=errors)
 
     def _armed_from_end(self, job: Job, state: JobState, now: int) -> JobState:
