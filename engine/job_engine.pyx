@@ -580,9 +580,9 @@ cdef class JobEngine(Dispatcher):
         cdef Core *core = self.c
         cdef Note *notes
         cdef Job *job
-        cdef uint32_t i, count = 0
+        cdef uint32_t i, count = 0, room = core.explains
         cdef Slot *slot
-        notes = <Note *>calloc(core.explains + 1, sizeof(Note))
+        notes = <Note *>calloc(room + <size_t>1, sizeof(Note))
         if notes == NULL:
             raise MemoryError
         lock(&core.mutex)
@@ -590,7 +590,7 @@ cdef class JobEngine(Dispatcher):
         if slot != NULL:
             job = job_at(core, slot.record)
             if job.notes != NULL:
-                count = job.notes.count
+                count = min(job.notes.count, room)
                 for i in range(count):
                     notes[i] = job.notes.items[(job.notes.head + i) % core.explains]
         unlock(&core.mutex)

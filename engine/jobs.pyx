@@ -254,8 +254,7 @@ cdef bint job_tick(Core *core, uint32_t index, int64_t now) noexcept nogil:
     cdef int64_t offset = offset_of(core, job)
     cdef int64_t here = shifted(now, offset)
     cdef int64_t due = slot.when
-    cdef int64_t lag = 0, count
-    cdef int64_t latest
+    cdef int64_t lag = 0, latest = 0, count
     cdef bint runs = False
     if job.flags & IMMEDIATE:
         job.flags &= ~IMMEDIATE

@@ -533,6 +533,48 @@ def test_a_forked_child_finds_its_jobs_and_nothing_that_runs(engine_name):
 
 
 @forks
+def test_a_forked_child_has_no_backlogs_and_periods_go_on(engine_name):
+    process = run_python(
+        program(
+            """
+        jobs = Jobs(impl, executor=1)
+        jobs.explain(4)
+        release, inside, ran = threading.Event(), threading.Event(), []
+        blocked = jobs.every(3600, lambda: (inside.set(), release.wait(20)), first=0, from_end=True)
+        jobs.start()
+        assert inside.wait(20)
+        few = jobs.every(3600, lambda: ran.append(1), first=-2.5 * 3600, catch_up="all", max_runs=3)
+        assert wait_until(lambda: jobs.look(few).queued == 2)
+        start = jobs.look(blocked).last_start
+
+        def check():
+            jobs._check()
+            assert jobs.stats().dropped == 0
+            seen = jobs.look(blocked)
+            assert seen.running == 0
+            assert abs(seen.next - start - 3600 * 10**9) < 10**9  # two readings of the wall clock
+            seen = jobs.look(few)
+            assert (seen.running, seen.queued, seen.ticks_left, seen.next is None) == (0, 0, 3, False), seen
+            assert [note[0] for note in jobs.decisions(few)] == ["pool full", "dropped", "dropped"]
+            jobs.start()
+            assert jobs.run_job(few)
+            assert wait_until(lambda: ran == [1])
+            assert jobs.stop(20)
+            jobs._check()
+
+        in_child(check)
+        release.set()
+        assert wait_until(lambda: ran == [1, 1, 1] and jobs.owner.left == [few])
+        assert jobs.stop(20)
+        jobs._check()
+        """
+        ),
+        engine=engine_name,
+    )
+    assert_quiet(process)
+
+
+@forks
 def test_a_fork_inside_a_run(engine_name):
     process = run_python(
         program(
