@@ -33,6 +33,7 @@ from .dispatcher cimport (
 )
 from .drains cimport core_set_phase, drains_summon, drains_wanted
 from .executors cimport hand_over, open_pool
+from .jobs cimport job_feed_all
 from .lateness cimport histogram_summary
 from .platform cimport (
     LONGEST_WAIT,
@@ -309,6 +310,7 @@ cdef int begin(Dispatcher self, bint resume) except -1:
         result = 0
     elif core.phase == STOPPING:
         core.phase = STARTED
+        job_feed_all(core)
         result = 2
     elif core.native_clock and waker_open(&core.waker):
         opened = False

@@ -218,6 +218,8 @@ cdef class JobEngine(Dispatcher):
         if held:
             job_leave_heap(core, index)
         wake = not held and core_wants_wake(core, entry.when)
+        if flags & WALL and core.on_wall == 1:
+            wake = core_wants_wake(core, -NEVER) or wake         # it sleeps without a look at the wall clock
         unlock(&core.mutex)
         if wake:
             self.wake()
@@ -411,8 +413,10 @@ cdef class JobEngine(Dispatcher):
         cdef Schedule *old
         cdef PyObject *garbage = NULL
         cdef bint wake = False
+        cdef bint watched
         self.read_wall()
         lock(&core.mutex)
+        watched = core.on_wall != 0
         record = self.find(reference)
         if record != NULL:
             job = job_at(core, record.record)
@@ -427,6 +431,8 @@ cdef class JobEngine(Dispatcher):
             if (begin != -NEVER or job.rare != NULL) and rare_of(job) != NULL:
                 job.rare.begin = begin
             wake = record.state == PENDING and core_wants_wake(core, record.when)
+            if core.on_wall and not watched:
+                wake = core_wants_wake(core, -NEVER) or wake     # it sleeps without a look at the wall clock
         unlock(&core.mutex)
         Py_XDECREF(garbage)
         self.look_again(wake)
@@ -535,9 +541,9 @@ cdef class JobEngine(Dispatcher):
     # -- decisions --
 
     def explain(self, uint32_t count):
-        """Of each job the latest `count` decisions are noted from now on; 0: none."""
+        """Of each job the latest `count` decisions are noted from now on; 0: none.  Nothing where there are jobs."""
         lock(&self.c.mutex)
-        if self.c.jobs.top <= 1:         # the rings of jobs that are there have their size
+        if self.c.jobs.top <= 1 + self.c.jobs.free_count:        # the rings of jobs that are there have their size
             self.c.explains = count
         unlock(&self.c.mutex)
 
@@ -592,9 +598,9 @@ cdef class JobEngine(Dispatcher):
         cdef Core *core = self.c
         cdef Note *notes
         cdef Job *job
-        cdef uint32_t i, count = 0
+        cdef uint32_t i, count = 0, room = core.explains
         cdef Slot *slot
-        notes = <Note *>calloc(core.explains + 1, sizeof(Note))
+        notes = <Note *>calloc(room + <size_t>1, sizeof(Note))
         if notes == NULL:
             raise MemoryError
         lock(&core.mutex)
@@ -602,7 +608,7 @@ cdef class JobEngine(Dispatcher):
         if slot != NULL:
             job = job_at(core, slot.record)
             if job.notes != NULL:
-                count = job.notes.count
+                count = min(job.notes.count, room)
                 for i in range(count):
                     notes[i] = job.notes.items[(job.notes.head + i) % core.explains]
         unlock(&core.mutex)
@@ -644,6 +650,10 @@ cdef class JobEngine(Dispatcher):
         return found
 
     # -- what a DrivingClock asks, so that time-outs fire while a callback sleeps --
+
+    def _next_due_ns(self):
+        self.read_wall()                 # a step of the wall clock is noticed at once
+        return Dispatcher._next_due_ns(self)
 
     def _next_alarm_ns(self):
         """When the earliest alarm is due, or None.  O(n) if there are any."""

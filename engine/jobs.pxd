@@ -35,5 +35,6 @@ cdef void job_regrid(
 ) noexcept nogil
 cdef void job_put_back(Core *core, uint32_t index) noexcept nogil
 cdef void job_put_backlogs_back(Core *core) noexcept nogil
+cdef void job_feed_all(Core *core) noexcept nogil
 cdef void job_abandon(Core *core, uint32_t index) noexcept nogil
 cdef int64_t job_next_due(Core *core, const Slot *slot) noexcept nogil

@@ -48,7 +48,7 @@ from .decisions cimport decide
 from .heap cimport heap_pop, heap_push, heap_replace_root
 from .platform cimport NEVER
 from .schedule cimport Schedule
-from .slots cimport is_single, job_due, job_following, job_pass_by, offset_of
+from .slots cimport is_single, job_due, job_following, job_pass_by, longest_lag, offset_of
 from .starts cimport begin_run, ring_append, share_references
 from .timers cimport core_bound_stale, core_drop_stale, core_leave_ring, core_next_tie
 
@@ -171,8 +171,7 @@ cdef void fill_backlog(
     Core *core, uint32_t index, Job *job, int64_t limit, int64_t lag, Decision otherwise, int64_t now
 ) noexcept nogil:
     """Puts the slots up to `limit` into the backlog, 1,000 at most; the rest is counted."""
-    cdef int64_t latest
-    cdef uint32_t count = 0
+    cdef int64_t latest, count = 0
     while job.slot <= limit and count < CAUGHT_UP and not job.flags & SPENT:
         latest = job.slot
         if not backlog_add(core, job, latest, latest - offset_of(core, job) + lag):
@@ -183,8 +182,8 @@ cdef void fill_backlog(
     if count and otherwise == COALESCED:
         decide(core, index, job, QUEUED, latest, count, now, 0)
     if job.slot <= limit and not job.flags & SPENT:
-        count = <uint32_t>job_pass_by(job, limit, &latest)
-        leave_out(core, index, job, otherwise, latest, <int64_t>count + 1, now)
+        count = job_pass_by(job, limit, &latest)
+        leave_out(core, index, job, otherwise, latest, count + 1, now)
 
 
 cdef bint job_choose(
@@ -218,12 +217,16 @@ cdef bint job_choose(
         else:
             count = job_pass_by(job, limit, latest)
             leave_out(core, index, job, COALESCED, latest[0], count + 1, now)
-        if job.flags & FROM_END:
+        if job.flags & FROM_END and job.period:
             job.slot = NEVER             # until that run ends
+            if not (job.waiting or job.active):
+                job.slot = saturating_add(job.busy_until, job.period)
+                if job.slot >= job.until:
+                    job.slot = NEVER
     if job.slot > horizon or job.flags & SPENT:
         return False
     if job.rare != NULL and job.rare.grace != NEVER:
-        limit = min(horizon, shifted(now, offset) - job.rare.grace - 1)
+        limit = shifted(horizon, -job.rare.grace - 1)
         if job.slot <= limit:
             count = job_pass_by(job, limit, latest)
             leave_out(core, index, job, MISSED, latest[0], count + 1, now)
@@ -253,8 +256,7 @@ cdef bint job_tick(Core *core, uint32_t index, int64_t now) noexcept nogil:
     cdef int64_t offset = offset_of(core, job)
     cdef int64_t here = shifted(now, offset)
     cdef int64_t due = slot.when
-    cdef int64_t lag = 0, count
-    cdef int64_t latest
+    cdef int64_t lag = 0, latest = 0, count
     cdef bint runs = False
     if job.flags & IMMEDIATE:
         job.flags &= ~IMMEDIATE
@@ -296,10 +298,6 @@ cdef bint job_tick(Core *core, uint32_t index, int64_t now) noexcept nogil:
     if not runs:
         job_settle(core, index)
     return runs
-
-
-cdef inline int64_t longest_lag(const Job *job) noexcept nogil:
-    return saturating_add(job.jitter, job.rare.delay if job.rare != NULL else 0)
 
 
 cdef inline Waiting *first_waiting(Job *job) noexcept nogil:
@@ -350,14 +348,21 @@ cdef void give_instance_back(Core *core, uint32_t index, Job *job, int64_t now) 
     if job.flags & OWED:
         job.flags &= ~OWED
         job_arm(core, index)
-    elif job.flags & FROM_END and job.period and slot_at(core, index).state == ENDED and not (
-            job.active or job.waiting or job.flags & (SPENT | LEFT)):
-        # In the child of a fork `now` is not known; then the start of the run stands for its end.
-        job.slot = saturating_add(max(now, job.last_start - core.wall_offset), job.period)
-        if job.slot < job.until:
-            arm_unless_paused(core, index)
+    else:
+        arm_from_end(core, index, job, now)
     feed(core, index)
     job_settle(core, index)
+
+
+cdef void arm_from_end(Core *core, uint32_t index, Job *job, int64_t now) noexcept nogil:
+    """Arms a job whose period counts from the end of its run, if that is now."""
+    cdef int64_t slot
+    if not (job.flags & FROM_END and job.period and slot_at(core, index).state == ENDED):
+        return
+    slot = saturating_add(now, job.period)
+    if not (job.active or job.waiting or job.flags & (SPENT | LEFT)) and slot < job.until:
+        job.slot = slot
+        arm_unless_paused(core, index)
 
 
 cdef void job_end_run(Core *core, uint32_t index, uint32_t generation, int64_t now, Outcome outcome) noexcept nogil:
@@ -426,9 +431,11 @@ cdef void job_resume(Core *core, uint32_t index, int64_t now) noexcept nogil:
     job.flags &= ~DISABLED
     if slot.state != PAUSED:
         return
-    if is_single(job):
+    if job.slot > here:
+        pass
+    elif is_single(job):
         job.flags |= EXCUSED             # it is late because of the pause
-    elif job.slot <= here:
+    else:
         count = job_pass_by(job, here, &latest) + 1
         job.paused += count
         decide(core, index, job, PASSED, latest, count, now, 0)
@@ -446,13 +453,12 @@ cdef void untick(Job *job, const Waiting *dropped) noexcept nogil:
         job.flags &= ~SPENT
 
 
-cdef uint32_t drop_backlog(Core *core, Job *job) noexcept nogil:
-    """How many runs there were in it."""
+cdef uint32_t drop_backlog(Core *core, Job *job, Waiting *latest) noexcept nogil:
+    """How many runs there were in it, and which was the latest."""
     cdef uint32_t count = 0
-    cdef Waiting dropped
     while has_backlog(job):
-        dropped = backlog_take(core, job)
-        untick(job, &dropped)
+        latest[0] = backlog_take(core, job)
+        untick(job, latest)
         count += 1
     return count
 
@@ -460,12 +466,13 @@ cdef uint32_t drop_backlog(Core *core, Job *job) noexcept nogil:
 cdef void drop_queued(Core *core, uint32_t index) noexcept nogil:
     """Drops the runs that wait; O(entries of the ready ring) if there are any."""
     cdef Job *job = job_at(core, slot_at(core, index).record)
+    cdef Waiting latest
     if job.waiting:
         core_leave_ring(core, index)
     while job.waiting:
         untick(job, first_waiting(job))
         take_waiting(job)
-    drop_backlog(core, job)
+    drop_backlog(core, job, &latest)
 
 
 cdef void job_regrid(
@@ -515,6 +522,8 @@ cdef void job_put_back(Core *core, uint32_t index) noexcept nogil:
             job.slot = dropped.slot
         if job.slot != NEVER:
             arm_unless_paused(core, index)
+    else:
+        arm_from_end(core, index, job, dropped.due)
     job_settle(core, index)
 
 
@@ -523,6 +532,7 @@ cdef void job_put_backlogs_back(Core *core) noexcept nogil:
     cdef uint32_t index, count
     cdef Slot *slot
     cdef Job *job
+    cdef Waiting latest
     if not core.backlog:
         return
     for index in range(1, core.slots.top):
@@ -530,10 +540,24 @@ cdef void job_put_backlogs_back(Core *core) noexcept nogil:
         if slot.flags & JOB and slot.callback != NULL:
             job = job_at(core, slot.record)
             if has_backlog(job):
-                count = drop_backlog(core, job)
+                count = drop_backlog(core, job, &latest)
                 core.dropped += count
-                decide(core, index, job, DROPPED, job.slot, count, job.busy_until, 0)
+                decide(core, index, job, DROPPED, latest.slot, count, latest.due, 0)
+                if slot.state == ENDED and job.slot != NEVER and not job.flags & SPENT:
+                    arm_unless_paused(core, index)      # it had ended with the last of its ticks
                 job_settle(core, index)
+
+
+cdef void job_feed_all(Core *core) noexcept nogil:
+    """Lets backlogs go on after a stop that was taken back: runs may have ended meanwhile."""
+    cdef uint32_t index
+    cdef Slot *slot
+    if not core.backlog:
+        return
+    for index in range(1, core.slots.top):
+        slot = slot_at(core, index)
+        if slot.flags & JOB and slot.callback != NULL:
+            feed(core, index)
 
 
 cdef void job_abandon(Core *core, uint32_t index) noexcept nogil:
@@ -544,7 +568,8 @@ cdef void job_abandon(Core *core, uint32_t index) noexcept nogil:
         return
     job = job_at(core, slot.record)
     while job.active:
-        give_instance_back(core, index, job, job.busy_until)
+        # The time is not known here: the latest start stands for it.
+        give_instance_back(core, index, job, max(job.busy_until, job.last_start - core.wall_offset))
 
 
 cdef int64_t job_next_due(Core *core, const Slot *slot) noexcept nogil:

@@ -6,13 +6,16 @@ All functions are called with the core's mutex held.
 
 from libc.stdint cimport int64_t
 
-from .core cimport SINGLE, WALL, Core, Job
+from .core cimport SINGLE, WALL, Core, Job, saturating_add
 
 cdef int64_t job_draw(Core *core, int64_t limit) noexcept nogil
 cdef int64_t job_delay(Core *core, const Job *job) noexcept nogil
 cdef int64_t job_due(Core *core, const Job *job) noexcept nogil
 cdef int64_t job_pass_by(Job *job, int64_t now, int64_t *latest) noexcept nogil
 cdef int64_t job_following(Job *job) noexcept nogil
+cdef int64_t job_replanned(
+    const Job *job, int64_t when, int64_t old_slot, int64_t before, int64_t after
+) noexcept nogil
 
 
 cdef inline int64_t offset_of(const Core *core, const Job *job) noexcept nogil:
@@ -23,6 +26,11 @@ cdef inline int64_t offset_of(const Core *core, const Job *job) noexcept nogil:
 cdef inline int64_t planned_offset_of(const Core *core, const Job *job) noexcept nogil:
     """The same as it was when jobs were planned: equal slots are due at one time, whenever they were registered."""
     return core.planned_offset if job.flags & WALL else 0
+
+
+cdef inline int64_t longest_lag(const Job *job) noexcept nogil:
+    """How much later than its slot it may be due."""
+    return saturating_add(job.jitter, job.rare.delay if job.rare != NULL else 0)
 
 
 cdef inline bint is_single(const Job *job) noexcept nogil:

@@ -39,6 +39,19 @@ cdef int64_t job_due(Core *core, const Job *job) noexcept nogil:
     return saturating_add(shifted(job.slot, -planned_offset_of(core, job)), job_delay(core, job))
 
 
+cdef int64_t job_replanned(
+    const Job *job, int64_t when, int64_t old_slot, int64_t before, int64_t after
+) noexcept nogil:
+    """When the job's slot is due, as much later as it was `when` that was `old_slot` and `before` was the offset.
+
+    So nothing is drawn anew: what is drawn often while it waits would tend to be early.
+    """
+    cdef int64_t lag = when - shifted(old_slot, -before)
+    if job.slot == NEVER:
+        return NEVER
+    return saturating_add(shifted(job.slot, -after), min(max(lag, 0), longest_lag(job)))
+
+
 cdef int64_t job_following(Job *job) noexcept nogil:
     """The slot after the job's next one; NEVER if there is none."""
     cdef int64_t slot

@@ -11,7 +11,7 @@ from .core cimport IMMEDIATE, JOB, PAUSED, PENDING, WALL, Core, Job, Slot, job_a
 from .heap cimport SLOT_MASK, Node, heap_restore
 from .platform cimport NEVER
 from .schedule cimport schedule_next
-from .slots cimport job_due
+from .slots cimport job_replanned
 from .timers cimport core_prune, core_wants_wake
 
 cdef enum:
@@ -44,6 +44,7 @@ cdef void plan_anew(Core *core, int64_t moved, int64_t here) noexcept nogil:
     cdef uint32_t i
     cdef Slot *slot
     cdef Job *job
+    cdef int64_t old_slot
     cdef Node *nodes = core.heap.nodes
     for i in range(1, core.slots.top):
         slot = slot_at(core, i)
@@ -54,6 +55,7 @@ cdef void plan_anew(Core *core, int64_t moved, int64_t here) noexcept nogil:
             continue
         if moved >= STEP:
             job.busy_until = -NEVER      # its runs were not in progress when the slots passed over were due
+        old_slot = job.slot
         if moved <= -STEP and job.schedule != NULL and (job.schedule.calendar.wildcard or moved <= -CORRECTION):
             job.slot = schedule_next(
                 job.schedule, here if job.rare == NULL else max(here, job.rare.begin - 1)
@@ -61,7 +63,7 @@ cdef void plan_anew(Core *core, int64_t moved, int64_t here) noexcept nogil:
             if job.slot >= job.until:
                 job.slot = NEVER
         if slot.state == PENDING and not job.flags & IMMEDIATE:
-            slot.when = job_due(core, job)
+            slot.when = job_replanned(job, slot.when, old_slot, core.planned_offset - moved, core.planned_offset)
     for i in range(<uint32_t>core.heap.size):
         slot = slot_at(core, <uint32_t>(nodes[i].tie & SLOT_MASK))
         if slot.tie == nodes[i].tie:

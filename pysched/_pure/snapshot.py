@@ -32,11 +32,13 @@ class Snapshot(NamedTuple):
     failed: int
     timed_out: int
     coalesced: int
+    missed: int  # slots, among those coalesced, that came while the engine was late
     paused: int
     last_start: int | None
     last_end: int | None
     running: int  # runs that wait or are in progress
     active: int  # runs in progress
+    queued: int  # runs that wait for an instance
     instances: int
     slot: int | None  # the next one, without jitter
     until: int  # slots from then on do not exist; NEVER: all do
@@ -67,11 +69,13 @@ def snapshot_of(job: Job, steps: Steps, now: int) -> Snapshot | None:
         failed=state.failed,
         timed_out=state.timed_out,
         coalesced=state.coalesced,
+        missed=state.missed,
         paused=state.paused + steps.passed_by(state, now),
         last_start=state.last_start if state.started else None,
         last_end=state.last_end if state.succeeded + state.failed else None,
         running=len(state.waiting) + state.active,
         active=state.active,
+        queued=len(state.backlog),
         instances=job.instances,
         slot=state.slot + offset if pending and state.slot != NEVER else None,
         until=state.until + offset if state.until != NEVER else NEVER,
