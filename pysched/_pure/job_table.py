@@ -15,6 +15,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from pysched._pure.decisions import NO_NEWS, TOLD, News, in_order
+from pysched._pure.job_slots import STEP
 from pysched._pure.job_steps import Steps, buried, discarded, removed
 from pysched._pure.jobs import Alarm, Job, JobCall, Outcome, Phase, Step
 from pysched._pure.schedule import NOBODYS
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["JobTable"]
 
 DRIFT = 1_000_000
-STEP = 1_000_000_000
 CORRECTION = 3 * 3_600 * 1_000_000_000
 """As in Debian's cron: a clock that is set back by so much was wrong."""
 
@@ -92,16 +92,20 @@ class JobTable(TimerTable):
         self.jobs.pop(job.reference, None)
         return old.phase is not Phase.ENDED or bool(old.waiting) or old.owed or not old.single
 
-    def bury(self) -> Job | None:
-        """A job that has left, the latest first, which is gone by this and still to be told of; None if none is."""
+    def bury(self) -> tuple[Job, JobState] | None:
+        """A job that has left, the latest first, and how it was; it is gone by this and still to be told of.
+
+        None if there is none.
+        """
         while self.left:
             job = self.left[-1]
+            state = job.state
             gone = self.change(job, buried) is not None
             if job in self.left:
                 self.left.remove(job)
             self.jobs.pop(job.reference, None)
             if gone:
-                return job
+                return job, state
         return None
 
     def change(self, job: Job, way: Callable[..., Step | None], *args: Any) -> Step | None:
@@ -204,6 +208,11 @@ class JobTable(TimerTable):
                 if note.decision in TOLD:
                     news = (News(job.reference, note), news)
         return state, news
+
+    @property
+    def observed(self) -> bool:
+        """Whether the owner is told of more than that jobs have left."""
+        return self._most_news > 0
 
     def next_news(self) -> News | None:
         """What the owner is to be told next, which is taken by this; None if there is nothing."""
@@ -389,5 +398,5 @@ def slot_after_step(job: Job, state: JobState, moved: int, here: int) -> int:
     schedule = state.schedule
     if moved > -STEP or schedule is None or not (schedule._wildcard or moved <= -CORRECTION):
         return state.slot
-    slot = schedule.next_shared(max(here, job.policy.begin - 1))
+    slot = schedule.next_shared(max(here, state.begin - 1))
     return slot if slot < state.until else NEVER
