@@ -189,7 +189,13 @@ class JobEngine(Dispatcher):
         return queued if job.state.is_here else None
 
     def reschedule(
-        self, reference: int, period: int, schedule: CalendarSchedule | None, slot: int, wall: bool, begin: int = -NEVER
+        self,
+        reference: int,
+        period: int,
+        schedule: CalendarSchedule | None,
+        slot: int,
+        wall: bool,
+        begin: int = -NEVER,
     ) -> bool:
         """Gives the job a new grid; counters, pause and runs in progress stay, runs that wait are dropped."""
         self._core.read_wall()

@@ -258,7 +258,7 @@ class JobTable(TimerTable):
             for job in list(self.jobs.values()):
                 old = job.state
                 if old.wall and (old.phase is Phase.PENDING or old.phase is Phase.PAUSED):
-                    slot = slot_after_step(job, old, moved, here)
+                    slot = slot_after_step(old, moved, here)
                     planned[job] = steps.planned_anew(job, old, offset, slot)
             heap = [
                 (planned[timer].due_ns, order, timer) if timer in planned else (due_ns, order, timer)
@@ -393,7 +393,7 @@ class JobTable(TimerTable):
             self.change(job, self.steps.abandoned)
 
 
-def slot_after_step(job: Job, state: JobState, moved: int, here: int) -> int:
+def slot_after_step(state: JobState, moved: int, here: int) -> int:
     """The next slot of a job on the wall clock, which has moved, to `here`."""
     schedule = state.schedule
     if moved > -STEP or schedule is None or not (schedule._wildcard or moved <= -CORRECTION):
