@@ -610,7 +610,7 @@ cdef class JobEngine(Dispatcher):
             if job.notes != NULL:
                 count = min(job.notes.count, room)
                 for i in range(count):
-                    notes[i] = job.notes.items[(job.notes.head + i) % core.explains]
+                    notes[i] = job.notes.items[(job.notes.head + i) % job.notes.room]
         unlock(&core.mutex)
         try:
             return None if slot == NULL else [note_of(&notes[i]) for i in range(count)]
