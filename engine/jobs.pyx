@@ -499,6 +499,7 @@ cdef void job_regrid(
     job.period = period
     job.schedule = schedule
     job.slot = slot
+    job.busy_until = -NEVER              # what kept slots of the old grid waiting says nothing of the new one's
     if record.state == PENDING:
         job_leave_heap(core, index)
     if job.flags & SPENT or (slot >= job.until and job.until != NEVER):

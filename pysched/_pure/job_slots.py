@@ -24,6 +24,8 @@ CAUGHT_UP = 1_000
 """Slots of one gap that are run one by one."""
 BACKLOG = 1_000
 """Runs of a job that may wait for an instance."""
+STEP = 1_000_000_000
+"""A change of the wall clock against the monotonic one of at least so much, ns, was a step."""
 
 WORD = (1 << 64) - 1
 
@@ -90,6 +92,8 @@ class Slots:
         if state.phase is Phase.PENDING and not state.immediate:
             lag = min(max(due_ns - (state.slot - self.planned_offset), 0), job.longest_lag)
             due_ns = NEVER if slot == NEVER else min(slot - offset + lag, NEVER)
+        if offset - self.planned_offset >= STEP:  # its runs were not in progress when the slots passed over were due
+            state = state._replace(busy_until=-NEVER)
         return state._replace(slot=slot, due_ns=due_ns)
 
     # -- decisions --------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from pysched._pure.decisions import NO_NEWS, TOLD, News, in_order
+from pysched._pure.job_slots import STEP
 from pysched._pure.job_steps import Steps, buried, discarded, removed
 from pysched._pure.jobs import Alarm, Job, JobCall, Outcome, Phase, Step
 from pysched._pure.schedule import NOBODYS
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["JobTable"]
 
 DRIFT = 1_000_000
-STEP = 1_000_000_000
 CORRECTION = 3 * 3_600 * 1_000_000_000
 """As in Debian's cron: a clock that is set back by so much was wrong."""
 
