@@ -48,7 +48,7 @@ from .decisions cimport decide
 from .heap cimport heap_pop, heap_push, heap_replace_root
 from .platform cimport NEVER
 from .schedule cimport Schedule
-from .slots cimport is_single, job_due, job_following, job_pass_by, longest_lag, offset_of
+from .slots cimport is_single, job_due, job_following, job_pass_by, job_slot_before, longest_lag, offset_of
 from .starts cimport begin_run, ring_append, share_references
 from .timers cimport core_bound_stale, core_drop_stale, core_leave_ring, core_next_tie
 
@@ -201,7 +201,8 @@ cdef bint job_choose(
     if is_single(job):
         latest[0] = job.slot
         job.slot = NEVER
-        if not job.flags & EXCUSED and job.rare != NULL and now - shifted(latest[0], -offset) > job.rare.grace:
+        due = shifted(latest[0], -offset)
+        if not job.flags & EXCUSED and job.rare != NULL and now - due > job.rare.grace and due >= job.busy_until:
             leave_out(core, index, job, MISSED, latest[0], 1, now)
             return False
         if not room:
@@ -242,7 +243,7 @@ cdef bint job_choose(
             leave_out(core, index, job, MISSED, latest[0], count + 1, now)
             return False
     if count:
-        leave_out(core, index, job, MISSED, latest[0], count, now)
+        leave_out(core, index, job, MISSED, job_slot_before(job, latest[0]), count, now)
     return True
 
 
@@ -498,6 +499,7 @@ cdef void job_regrid(
     job.period = period
     job.schedule = schedule
     job.slot = slot
+    job.busy_until = -NEVER              # what kept slots of the old grid waiting says nothing of the new one's
     if record.state == PENDING:
         job_leave_heap(core, index)
     if job.flags & SPENT or (slot >= job.until and job.until != NEVER):

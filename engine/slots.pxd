@@ -13,6 +13,7 @@ cdef int64_t job_delay(Core *core, const Job *job) noexcept nogil
 cdef int64_t job_due(Core *core, const Job *job) noexcept nogil
 cdef int64_t job_pass_by(Job *job, int64_t now, int64_t *latest) noexcept nogil
 cdef int64_t job_following(Job *job) noexcept nogil
+cdef int64_t job_slot_before(const Job *job, int64_t slot) noexcept nogil
 cdef int64_t job_replanned(
     const Job *job, int64_t when, int64_t old_slot, int64_t before, int64_t after
 ) noexcept nogil

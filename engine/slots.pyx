@@ -61,6 +61,11 @@ cdef int64_t job_following(Job *job) noexcept nogil:
     return slot if slot < job.until else NEVER
 
 
+cdef int64_t job_slot_before(const Job *job, int64_t slot) noexcept nogil:
+    """The slot before that one, of which there is one."""
+    return slot - job.period if job.period else schedule_latest(job.schedule, slot - 1)
+
+
 cdef int64_t job_pass_by(Job *job, int64_t now, int64_t *latest) noexcept nogil:
     """Takes the job's slot, which has come, on to the first one after `now`, both on the job's clock.
 

@@ -24,6 +24,8 @@ CAUGHT_UP = 1_000
 """Slots of one gap that are run one by one."""
 BACKLOG = 1_000
 """Runs of a job that may wait for an instance."""
+STEP = 1_000_000_000
+"""A change of the wall clock against the monotonic one of at least so much, ns, was a step."""
 
 WORD = (1 << 64) - 1
 
@@ -94,9 +96,9 @@ class Slots:
         if state.phase is Phase.PENDING and not state.immediate:
             lag = min(max(due_ns - (state.slot - self.planned_offset), 0), job.longest_lag)
             due_ns = NEVER if slot == NEVER else min(slot - offset + lag, NEVER)
-        # After a step forward: its runs were not in progress when the slots passed over were due.
-        busy_until = -NEVER if offset - self.planned_offset >= STEP else state.busy_until
-        return state._replace(slot=slot, due_ns=due_ns, busy_until=busy_until)
+        if offset - self.planned_offset >= STEP:  # its runs were not in progress when the slots passed over were due
+            state = state._replace(busy_until=-NEVER)
+        return state._replace(slot=slot, due_ns=due_ns)
 
     # -- decisions --------------------------------------------------------------------------------------
 
@@ -168,13 +170,16 @@ class Slots:
         due = latest - offset + lag
         if policy.catch_up == "none" and (due < self.start_ns or now - due > self.tolerance):
             return self.left_out(step, MISSED, latest, count + 1, now), None
-        return self.left_out(step, MISSED, latest, count, now) if count else step, latest
+        if count:
+            step = self.left_out(step, MISSED, slot_before(step.state, latest), count, now)
+        return step, latest
 
     def _choose_single(self, job: Job, step: Step, now: int) -> tuple[Step, int | None]:
         state = step.state
         slot, room = state.slot, job.has_room(state)
         ended = step._replace(state=state._replace(slot=NEVER))
-        if not state.excused and now - (slot - self.offset_of(state)) > job.policy.grace:
+        due = slot - self.offset_of(state)
+        if not state.excused and now - due > job.policy.grace and due >= state.busy_until:
             return self.left_out(ended, MISSED, slot, 1, now), None
         if not room:
             return step._replace(state=state._replace(owed=True, excused=True)), None
@@ -231,6 +236,11 @@ def pass_by(state: JobState, now: int) -> tuple[int, int, int]:
             latest = slot if count < COUNTED else state.schedule.latest(last)
             slot = state.schedule.next_shared(latest)
     return count, latest, slot if slot < state.until else NEVER
+
+
+def slot_before(state: JobState, slot: int) -> int:
+    """The slot before that one, of which there is one."""
+    return slot - state.period if state.schedule is None else state.schedule.latest(slot - 1)
 
 
 def put_off(state: JobState) -> JobState:

@@ -238,7 +238,8 @@ class Steps(Slots):
         state = untick(state, sum(waiting.ticks for waiting in state.waiting) + len(state.backlog))
         single = not period and schedule is None
         state = state._replace(period=period, schedule=schedule, wall=wall, slot=slot, single=single, until=until)
-        state = state._replace(begin=begin, waiting=(), backlog=(), owed=False, excused=False)
+        # What kept slots of the old grid waiting says nothing of the new one's.
+        state = state._replace(begin=begin, waiting=(), backlog=(), owed=False, excused=False, busy_until=-NEVER)
         state = state._replace(immediate=state.immediate and not single)
         if (slot >= until and until != NEVER) or state.spent:
             return Step(settled(state._replace(phase=Phase.ENDED, slot=NEVER)))
