@@ -5,7 +5,7 @@ from libc.stdlib cimport realloc
 
 from .core cimport COALESCED, DROPPED, MISSED, Core, Decision, Item, Job, News, Note, Notes, slot_at
 from .heap cimport SLOT_BITS
-from .slots cimport offset_of
+from .slots cimport slot_on_wall
 
 cdef enum:
     LEAST_ROOM = 2
@@ -18,7 +18,7 @@ cdef void note_decision(
     cdef News *news = core.news
     cdef Item *item
     note.when = now + core.wall_offset
-    note.slot = slot + core.wall_offset - offset_of(core, job)
+    note.slot = slot_on_wall(core, job, slot)
     note.late = late
     note.count = <uint32_t>min(count, <int64_t>0xffffffffU)
     note.decision = decision

@@ -19,7 +19,7 @@ cdef void take_copy(Core *core, uint32_t index, int64_t now, Copy *copy) noexcep
     copy.job.paused += job_passed(core, slot, now)
     copy.reference = <uint64_t>slot.generation << SLOT_BITS | index
     copy.when = slot.when
-    copy.wall_offset = core.wall_offset
+    copy.wall_offset = core.planned_offset
     copy.state = slot.state
     copy.callback = slot.callback
     copy.receiver = slot.receiver

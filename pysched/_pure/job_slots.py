@@ -90,6 +90,10 @@ class Slots:
             due += job.policy.delay + (self.draw(job.jitter) if job.jitter else 0)
         return min(due, NEVER)
 
+    def slot_on_wall(self, state: JobState, slot: int) -> int:
+        """A slot as it is shown: by the planned offset, so that those of a grid do not tremble with the clocks."""
+        return slot if state.wall else slot + self.planned_offset
+
     def planned_anew(self, job: Job, state: JobState, offset: int, slot: int) -> JobState:
         """With a slot and a due time that fit another offset; as much later than the slot as it was."""
         due_ns = state.due_ns
@@ -106,8 +110,8 @@ class Slots:
         """`slot`, the latest of `count`, is on the job's clock, `now` monotonic; `late` is of a run that starts."""
         if not self.noting:
             return ()
-        offset = self.wall_offset
-        return (Note.made(decision, now + offset, slot + offset - self.offset_of(state), count, late),)
+        shown = self.slot_on_wall(state, slot)
+        return (Note.made(decision, now + self.wall_offset, shown, count, late),)
 
     def left_out(self, step: Step, why: str, slot: int, count: int, now: int) -> Step:
         """Slots, `slot` being the latest, get no run of their own."""

@@ -101,7 +101,7 @@ class Steps(Slots):
         """A decision of the owner's."""
         if not state.is_here:
             return None
-        slot = slot_wall_ns - self.wall_offset + self.offset_of(state)
+        slot = slot_wall_ns if state.wall else slot_wall_ns - self.planned_offset
         return Step(state, notes=self.note(state, decision, slot, 1, now))
 
     # -- runs -------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def snapshot_of(job: Job, steps: Steps, now: int) -> Snapshot | None:
 
 def snapshot_at(job: Job, state: JobState, steps: Steps, now: int) -> Snapshot:
     """Of a job when it was in that state."""
-    wall_offset = steps.wall_offset
+    wall_offset = steps.planned_offset  # as `Slots.slot_on_wall`
     offset = 0 if state.wall else wall_offset
     pending = state.phase is Phase.PENDING
     return Snapshot(
