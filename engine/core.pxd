@@ -89,11 +89,49 @@ cdef enum JobFlags:
     DISABLED = 32    # paused by itself, not only with all jobs
     SINGLE = 64      # it has one slot only
     SPENT = 128      # the last of its `ticks_left` has come
+    EXCUSED = 256    # its only slot is late because of a pause or of its own runs: that does not count as late
+    FROM_END = 512   # its period counts from the end of its run: while it runs, it is out of the heap
+    QUEUES = 1024    # slots that find all instances busy wait in its backlog
+    ALL = 2048       # of slots that were missed, each is run
+    NONE = 4096      # of slots that were missed, none is run; without both: the latest
+
+cdef enum Decision:                  # what becomes of slots, and of runs
+    RAN
+    COALESCED        # all instances were busy
+    MISSED           # the engine was late
+    PASSED           # in a pause
+    POOL_FULL        # a run waits for a worker
+    QUEUED           # waits for an instance, in the backlog
+    DROPPED          # the engine was stopped
+    RETRIED          # told by the owner
+    OUT_OF_TIME      # told by the owner
 
 cdef struct Waiting:                 # a run of a job in the ready ring
     int64_t slot                     # on the job's clock
     int64_t due                      # monotonic, jitter included
     bint ticks                       # counts for `ticks_left`
+
+cdef struct Rare:                    # of a job: what few have
+    int64_t grace                    # slots that are later than this are dropped, ns; NEVER: none is
+    int64_t delay                    # each slot is due so much later, ns
+    int64_t begin                    # on the job's clock: no slot is before it
+    Waiting *backlog                 # ring of the runs that wait for an instance
+    uint32_t room                    # of that ring: a power of two, or 0
+    uint32_t head
+    uint32_t count
+
+cdef struct Note:
+    int64_t when                     # wall clock, ns
+    int64_t slot                     # the latest that it is about, on the wall clock
+    int64_t late                     # of a run: how late it started, ns
+    uint32_t count                   # of slots
+    uint8_t decision
+
+cdef struct Notes:                   # ring of the latest decisions about a job
+    uint32_t room                    # grows to `Core.explains`; until then `head` is 0
+    uint32_t head
+    uint32_t count
+    Note items[1]                    # as many as there is room for
 
 cdef struct Job:                     # definition and accounting of a job of a `Scheduler`
     int64_t period                   # 0: by its schedule; of a single slot: the delay that it was given, or 0
@@ -107,7 +145,8 @@ cdef struct Job:                     # definition and accounting of a job of a `
     uint64_t succeeded
     uint64_t failed
     uint64_t timed_out
-    uint64_t coalesced
+    uint64_t coalesced               # `missed` included
+    uint64_t missed
     uint64_t paused
     int64_t last_start               # wall clock, ns; 0: never
     int64_t last_end
@@ -119,7 +158,20 @@ cdef struct Job:                     # definition and accounting of a job of a `
     uint32_t active                  # runs started and not ended, those that wait for a retry included
     uint32_t instances               # the greatest number of both together
     uint32_t taken_back              # starts that an executor undid: numbers of runs are not given twice
-    uint8_t flags
+    uint32_t flags                   # JobFlags
+    Rare *rare                       # NULL: nothing of it
+    Notes *notes                     # NULL: none yet
+
+cdef struct Item:                    # of news
+    uint64_t reference
+    Note note
+
+cdef struct News:                    # ring of decisions that are still to be told
+    Item *items
+    uint32_t room
+    uint32_t head
+    uint32_t count
+    uint64_t lost                    # told of too late: the oldest were overwritten
 
 cdef struct References:              # owned, to be dropped outside the mutex
     PyObject *callback
@@ -189,8 +241,14 @@ cdef struct Core:
     size_t instances                 # that jobs may have in the ring beyond their first
     uint32_t ended                   # jobs that have left, linked by their keys, and are still to be told of
     uint64_t job_order               # that of the latest job
+    size_t on_wall                   # jobs whose slots are on the wall clock
+    size_t backlog                   # runs in the backlogs of all jobs
+    uint32_t explains                # how many decisions are noted of each job
+    News *news                       # decisions that the owner wants to be told of, or NULL
     size_t alarms                    # that are pending
     int64_t wall_offset              # wall clock - monotonic clock, ns
+    int64_t planned_offset           # the same when the jobs that are on the wall clock were planned
+    int64_t tolerance                # the latest of several slots is not missed if it is at most so late, ns
     uint64_t random                  # state of the generator of jitter
     bint all_paused
     bint closed                      # it starts no more: what is due never comes
@@ -241,6 +299,11 @@ cdef Core *first_core() noexcept nogil
 cdef void core_hold(Core *core) noexcept nogil
 cdef void core_release(Core *core) noexcept nogil
 cdef void drop(References *garbage) noexcept
+
+
+cdef inline bint has_tidings(const Core *core) noexcept nogil:
+    """Whether the owner of jobs is to be told of something."""
+    return core.ended != 0 or (core.news != NULL and core.news.count != 0)
 
 
 cdef inline Slot *slot_at(const Core *core, uint32_t index) noexcept nogil:

@@ -85,6 +85,9 @@ cdef void core_release(Core *core) noexcept nogil:
     slab_free(&core.jobs)
     keys_free(&core.keys)
     free(core.ring)
+    if core.news != NULL:
+        free(core.news.items)
+        free(core.news)
     condition_destroy(&core.condition)
     mutex_destroy(&core.mutex)
     free(core)

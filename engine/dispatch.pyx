@@ -17,6 +17,7 @@ from .core cimport (
     Runner,
     core_hold,
     core_release,
+    has_tidings,
     saturating_add,
     time_left,
 )
@@ -32,6 +33,7 @@ from .dispatcher cimport (
 )
 from .drains cimport core_set_phase, drains_summon, drains_wanted
 from .executors cimport hand_over, open_pool
+from .jobs cimport job_feed_all
 from .lateness cimport histogram_summary
 from .platform cimport (
     LONGEST_WAIT,
@@ -43,12 +45,14 @@ from .platform cimport (
     waker_open,
     waker_wait,
     waker_wake,
-    wall_ns,
+    waker_watch_clock,
+    wall_offset_ns,
 )
 from .runs cimport core_alarm_due, core_collect_due, core_put_back
 from .signals cimport SignalPipe
 from .timers cimport core_prune
 from .waiters cimport core_notify, core_wait_for
+from .wall cimport core_see_wall
 
 import threading
 from _thread import TIMEOUT_MAX
@@ -62,6 +66,7 @@ from pysched.stats import EngineStats
 cdef enum:
     BATCH = 1024                     # timers moved under one hold of the mutex
     LEAVE_S = 5                      # how long an interrupted run() waits for its loop, which leaves at once
+    CLOCK_LOOK_NS = 1_000_000_000    # how long a step of the wall clock may go unnoticed
     DRAIN_GRACE_NS = 100_000         # how long the loop leaves due timers to a drain that is between callbacks
 
 cdef enum Outcome:
@@ -106,17 +111,16 @@ cdef bint is_over(Core *core, uint32_t epoch) noexcept nogil:
 
 cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd) noexcept nogil:
     """Sleeps until something is due that needs the GIL; due timers reach the ready ring without it."""
-    cdef int64_t now, until, wall
+    cdef int64_t now, until, longest
     cdef size_t collected = 0
     lock(&core.mutex)
     while True:
         if is_over(core, epoch):
             unlock(&core.mutex)
             return LEFT
-        wall = wall_ns() if core.keeps_wall else 0
-        now = monotonic_ns()
         if core.keeps_wall:
-            core.wall_offset = wall - now    # what came between the two makes runs late, never early
+            core_see_wall(core, wall_offset_ns(), monotonic_ns())
+        now = monotonic_ns()
         if core.workers:
             collected = core_collect_due(core, now, BATCH)
             drains_summon(core)
@@ -128,14 +132,17 @@ cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd) noexcept n
         if has_work(core, now):
             unlock(&core.mutex)
             return WORK
-        if core.ended or (collected and core.waiters != NULL):
+        if has_tidings(core) or (collected and core.waiters != NULL):
             unlock(&core.mutex)          # what was due was coalesced: that may be what somebody waits for
             return LOOK
         until = sleep_until(core, now)
         core.sleep_until = until
         core.sleeping = True
+        longest = LONGEST_WAIT
+        if core.on_wall and not waker_watch_clock(&core.waker):
+            longest = CLOCK_LOOK_NS
         unlock(&core.mutex)
-        waker_wait(&core.waker, signal_fd, min(time_left(until, now), LONGEST_WAIT))
+        waker_wait(&core.waker, signal_fd, min(time_left(until, now), longest))
         lock(&core.mutex)
         core.sleeping = False
         core.wakeups += 1
@@ -174,6 +181,8 @@ cdef Outcome wait_through_clock(Dispatcher self, uint32_t epoch) except *:
     if outcome != LOOK:
         return outcome
     try:
+        if core.on_wall:                 # nobody else tells that the wall clock was set
+            until = min(until, saturating_add(now, CLOCK_LOOK_NS))
         self.clock.wait(self.event, None if until == NEVER else seconds_left(until, now))
     finally:
         lock(&core.mutex)
@@ -203,7 +212,7 @@ cdef int run_loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signa
             return 0
         if signals is not None:
             signals.look()
-        if core.ended:
+        if has_tidings(core):
             self.reap()
         if outcome == LOOK:
             core_notify(core)
@@ -224,7 +233,7 @@ cdef int abort(Dispatcher self, object pool, uint32_t epoch) except -1:
         leave_loop(core)
     unlock(&core.mutex)
     close_pool(self, pool)
-    if core.ended:
+    if has_tidings(core):
         self.reap()
     core_notify(core)
     return 0
@@ -256,7 +265,7 @@ cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) 
         core_release(core)
     # Here the phase is STOPPED, and another thread may have started the engine anew already.
     close_pool(self, pool)
-    if core.ended:
+    if has_tidings(core):
         self.reap()
     core_notify(core)
     return 0
@@ -301,6 +310,7 @@ cdef int begin(Dispatcher self, bint resume) except -1:
         result = 0
     elif core.phase == STOPPING:
         core.phase = STARTED
+        job_feed_all(core)
         result = 2
     elif core.native_clock and waker_open(&core.waker):
         opened = False
@@ -483,13 +493,13 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
     self.wake()
     if self.driven:
         self.clock.detach(self)
-    if core.ended:
+    if has_tidings(core):
         self.reap()
     if inside:
         return idle
     if not core_wait_for(self.c, lambda: has_ended(self), timeout) or core.phase != STOPPED:
         return False
-    if core.ended:                       # by what was dropped
+    if has_tidings(core):                # by what was dropped
         self.reap()
     if thread is not None and thread is not threading.current_thread():
         # Its last lines: no thread of ours is seen after a stop.

@@ -27,6 +27,7 @@ from .core cimport (
     Run,
     Runner,
     drop,
+    has_tidings,
 )
 from .drains cimport core_set_phase, drain_park, drains_summon
 from .heap cimport SLOT_BITS
@@ -195,7 +196,7 @@ cdef class Dispatcher:
         """Sees to what a change of a job has brought about.  No mutex held."""
         if wake:
             self.wake()
-        if self.c.ended:
+        if has_tidings(self.c):
             self.reap()
         core_notify(self.c)
         return 0
@@ -361,7 +362,7 @@ cdef bint call_run(Dispatcher self, Turn *turn, bint interruptible) noexcept:
     runner_set(turn.runner, &turn.run)
     unlock(&self.c.mutex)
     drop_garbage(turn)
-    if self.c.ended:
+    if has_tidings(self.c):
         self.reap()
     over = self.perform(&turn.run, interruptible)
     try:
@@ -382,7 +383,7 @@ cdef void end_turn(Dispatcher self, Turn *turn) noexcept:
     runner_leave(self.c, turn.runner)
     unlock(&self.c.mutex)
     drop_garbage(turn)
-    if self.c.ended:
+    if has_tidings(self.c):
         self.reap()
     core_notify(self.c)
 
@@ -468,7 +469,7 @@ cdef int park(Dispatcher self, uint32_t epoch, Turn *turn) noexcept:
     """Waits without the GIL for more work.  Called and returns with the mutex held; nothing is held in between."""
     unlock(&self.c.mutex)
     drop_garbage(turn)
-    if self.c.ended:
+    if has_tidings(self.c):
         self.reap()
     core_notify(self.c)
     with nogil:

@@ -3,10 +3,10 @@
 from libc.stdint cimport UINT32_MAX, int64_t
 from libc.string cimport memset
 
-from .core cimport JOB, NO_REPEAT, STARTED, Core, References, Run, Runner, drop
+from .core cimport JOB, NO_REPEAT, STARTED, Core, References, Run, Runner, drop, has_tidings
 from .dispatcher cimport Dispatcher, drain_ready, now_of, runner_enter, runner_leave, runner_new, runner_set
 from .drains cimport drains_summon, drains_wanted
-from .platform cimport lock, unlock
+from .platform cimport NEVER, lock, unlock
 from .runs cimport core_accept, core_finish, core_refuse, core_take_ready, core_unstart
 from .timers cimport core_prune, core_wants_wake
 from .waiters cimport core_notify
@@ -169,14 +169,17 @@ cdef class Submitted:
                 core.dropped += 1
         if runner != NULL:
             runner_leave(core, runner)
-        # A slot that was owed to a job may be due now, and the loop sleep past it.
+        # A slot that was owed to a job may be due now, or a run of its backlog go on, and the loop sleep past it.
         core_prune(core)
-        wake = core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when)
+        wake = (
+            (drains_wanted(core) != 0 and core_wants_wake(core, -NEVER))
+            or (core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when))
+        )
         unlock(&core.mutex)
         if wake:
             self.dispatcher.wake()
         drop(&garbage)
-        if core.ended:
+        if has_tidings(core):
             self.dispatcher.reap()
         core_notify(core)
         return 0

@@ -2,15 +2,21 @@
 
 from libc.stdint cimport uint32_t
 
+from .backlog cimport has_backlog
 from .core cimport (
     ENDED,
     FREE,
     JOB,
+    LEFT,
+    OWED,
     PAUSED,
     PENDING,
     READY,
     RUNNING,
     STALE_ALLOWANCE,
+    STARTED,
+    STOPPED,
+    WALL,
     ZOMBIE,
     Core,
     Job,
@@ -22,6 +28,7 @@ from .core cimport (
 from .heap cimport SLOT_MASK, heap_ordered
 from .keys cimport KeyEntry, keys_at
 from .platform cimport lock, unlock
+from .slots cimport is_single
 
 
 cdef void core_check(Core *core) except *:
@@ -36,7 +43,7 @@ cdef void core_check(Core *core) except *:
 
 cdef const char *first_broken(Core *core) noexcept nogil:
     cdef size_t i, pending = 0, outside = 0, live = 0, periodic = 0, zombies = 0, waiting = 0, ready = 0, keys = 0
-    cdef size_t instances = 0
+    cdef size_t instances = 0, on_wall = 0, backlog = 0
     cdef Slot *slot
     cdef Job *job
     cdef KeyEntry *key
@@ -79,6 +86,18 @@ cdef const char *first_broken(Core *core) noexcept nogil:
             instances += job.instances - 1
             if job.waiting + job.active > job.instances:
                 return b"a job has more runs than instances"
+            on_wall += job.flags & WALL != 0
+            if has_backlog(job):
+                backlog += job.rare.count
+                if core.phase == STOPPED:
+                    return b"a backlog is still there after a stop"
+                if core.phase == STARTED and job.waiting + job.active < job.instances:
+                    return b"a backlog waits beside a free instance"
+                if is_single(job) or job.rare.count > 1_000 or job.rare.count > job.rare.room:
+                    return b"a backlog is too long"
+            if slot.state == ENDED and not (
+                    job.waiting or job.active or has_backlog(job) or job.flags & (OWED | LEFT)):
+                return b"a job has ended and stays"
         elif slot.record:
             periodic += 1
             waiting += record_at(core, slot.record).waiting
@@ -90,6 +109,12 @@ cdef const char *first_broken(Core *core) noexcept nogil:
         return b"more drains are busy or parked than there are"
     if instances != core.instances:
         return b"the count of jobs' instances is wrong"
+    if on_wall != core.on_wall:
+        return b"the count of jobs on the wall clock is wrong"
+    if not -1_000_000 < core.wall_offset - core.planned_offset < 1_000_000:
+        return b"jobs are planned with an old offset"
+    if backlog != core.backlog:
+        return b"the count of runs in backlogs is wrong"
     if pending:
         return b"a pending slot has no node"
     if outside != core.outside or live != core.live or periodic != core.periodic or zombies != core.zombies:

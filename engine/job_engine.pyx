@@ -5,7 +5,9 @@ A job is named by its reference, an int: the generation of its slot << 24 | the 
 The owner, a `Scheduler`, is told, with nothing held:
 `_job_failed(reference, error)`   a run that is not managed has raised `error`, before the run is accounted for;
 `_job_returned(ticket, awaitable)`   its callback has returned an awaitable: from now on it is managed, by this ticket;
-`_job_left(reference)`            a job has left by itself, after its last run.
+`_job_left(reference, snapshot)`  a job has left by itself, after its last run; the snapshot is None unless `observe`d;
+`_job_decided(reference, decision, when, slot, count, late)`   what became of slots, if `observe`d; see `decisions`;
+`_job_runs(ticket, callback, args)`   it is to do a run that is not managed, if `watch`ed.
 """
 
 from cpython.object cimport PyObject
@@ -14,23 +16,33 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memset
 
+from .backlog cimport rare_of
 from .core cimport (
     ALARM,
+    ALL,
     DISABLED,
     ENDED,
+    FROM_END,
     IMMEDIATE,
     JOB,
     LEFT,
     MANAGED,
+    NONE,
     OWED,
     PAUSED,
     PENDING,
+    OUT_OF_TIME,
+    QUEUES,
+    RETRIED,
     SINGLE,
     STARTED,
     WALL,
     Core,
     Entry,
+    Item,
     Job,
+    News,
+    Note,
     References,
     Run,
     Runner,
@@ -38,11 +50,13 @@ from .core cimport (
     Waiting,
     drop,
     entry_call,
+    has_tidings,
     job_at,
     saturating_add,
     shifted,
     slot_at,
 )
+from .decisions cimport decide
 from .dispatch cimport run as run_here
 from .dispatch cimport start as start_loop
 from .dispatch cimport stats as take_stats
@@ -55,14 +69,16 @@ from .handle cimport TimerHandle, new_handle
 from .heap cimport SLOT_BITS, SLOT_MASK
 from .interpreter cimport call, id_of, is_awaitable, is_simple, take_exception, this_thread
 from .invariants cimport core_check
-from .jobs cimport FAILED, job_arm, job_draw, job_has_room, job_leave_heap, job_pause, job_queue, job_regrid, job_resume
-from .platform cimport NEVER, lock, monotonic_ns, unlock, wall_ns
+from .jobs cimport FAILED, job_arm, job_has_room, job_leave_heap, job_pause, job_queue, job_regrid, job_resume
+from .platform cimport NEVER, lock, monotonic_ns, unlock, wall_ns, wall_offset_ns
 from .schedule cimport CalendarSchedule, Schedule, schedule_next
 from .slab cimport slab_reserve, slab_room, slab_take
+from .slots cimport job_delay, slot_of_wall
 from .snapshot cimport Copy, Snapshot, new_snapshot, take_copy
 from .ticket cimport Ticket, new_ticket
 from .timers cimport core_add, core_detach, core_place, core_reserve, core_wants_wake, raise_shortage
 from .waiters cimport core_notify
+from .wall cimport core_see_wall
 
 from pysched.reports import log_error
 
@@ -85,6 +101,7 @@ cdef class JobEngine(Dispatcher):
         self.prefix = prefix
         self.owner = owner
         self.c.keeps_wall = True
+        self.c.tolerance = 0 if self.driven else 1_000_000_000
         self.read_wall()
         self.c.random = <uint64_t>(0x9E3779B97F4A7C15U if self.driven else wall_ns() ^ <int64_t><size_t>self.c) | 1
 
@@ -93,13 +110,17 @@ cdef class JobEngine(Dispatcher):
     def add(
         self, object callback, tuple args, int64_t period, CalendarSchedule schedule, int64_t slot, bint wall,
         bint managed=False, uint32_t instances=1, int64_t until=NEVER, int64_t jitter=0, uint64_t max_runs=0,
-        bint immediate=False, bint held=False,
+        bint immediate=False, bint held=False, int64_t grace=NEVER, str catch_up="one", bint queues=False,
+        bint from_end=False, int64_t delay=0, int64_t begin=-NEVER,
     ):
         """Adds a job and returns its reference; O(log n).
 
         `period` ns, or `schedule`, or neither: one slot.  `slot`: the first, ns on the wall clock if `wall`, else on
         the monotonic clock.  `managed`: `callback(ticket)` is called instead of `callback(*args)`.  `until` is on the
         same clock, `jitter` ns, `max_runs` 0: any number.  `held`: nothing of it runs before `arm`.
+        `grace` ns: slots that are later are left out.  `catch_up`: "one", "none" or "all" of slots that were missed.
+        `queues`: slots that find all instances busy wait.  `from_end`: `period` counts from the end of each run.
+        `delay` ns: each slot is due so much later.  `begin`: no slot of a schedule is before it, on the wall clock.
         """
         cdef Entry entry
         cdef Job more
@@ -111,14 +132,30 @@ cdef class JobEngine(Dispatcher):
         entry.when = now
         if wall:
             self.read_wall()
+        cdef int flags = (
+            (WALL if wall else 0) | (IMMEDIATE if immediate else 0) | (QUEUES if queues else 0)
+            | (FROM_END if from_end else 0) | (0 if period or schedule is not None else SINGLE)
+        )
+        if catch_up != "one":
+            flags |= ALL if catch_up == "all" else NONE
         more.until = until
         more.jitter = jitter
         more.ticks_left = max_runs
-        return self.place(
-            &entry, period, NULL if schedule is None else &schedule.data, slot,
-            (WALL if wall else 0) | (IMMEDIATE if immediate else 0) | (0 if period or schedule is not None else SINGLE),
-            instances, &more, held,
-        )
+        more.rare = NULL
+        more.flags = flags
+        if grace != NEVER or delay or begin != -NEVER:
+            if rare_of(&more) == NULL:
+                raise MemoryError
+            more.rare.grace = grace
+            more.rare.delay = delay
+            more.rare.begin = begin
+        try:
+            return self.place(
+                &entry, period, NULL if schedule is None else &schedule.data, slot, flags, instances, &more, held,
+            )
+        except BaseException:
+            free(more.rare)
+            raise
 
     cdef uint64_t place(
         self, Entry *entry, int64_t period, Schedule *schedule, int64_t slot, int flags, uint32_t instances,
@@ -150,9 +187,9 @@ cdef class JobEngine(Dispatcher):
         if not flags & IMMEDIATE:
             entry.when = slot
             if flags & WALL and slot != NEVER:
-                entry.when = shifted(slot, -core.wall_offset)
-            if more != NULL and more.jitter and not flags & SINGLE:
-                entry.when = saturating_add(entry.when, job_draw(core, more.jitter))
+                entry.when = shifted(slot, -core.planned_offset)
+            if more != NULL and (more.jitter or more.rare != NULL) and slot != NEVER and not flags & SINGLE:
+                entry.when = saturating_add(entry.when, job_delay(core, more))
         index = core_place(core, entry, 0)
         record = slot_at(core, index)
         record.record = slab_take(&core.jobs)
@@ -163,6 +200,7 @@ cdef class JobEngine(Dispatcher):
             job.until = more.until
             job.jitter = more.jitter
             job.ticks_left = more.ticks_left
+            job.rare = more.rare
         core.job_order += 1
         job.order = core.job_order
         job.period = period
@@ -175,10 +213,13 @@ cdef class JobEngine(Dispatcher):
         job.queue = queue
         job.instances = instances
         job.flags = flags
+        core.on_wall += flags & WALL != 0
         reference = <uint64_t>record.generation << SLOT_BITS | index
         if held:
             job_leave_heap(core, index)
         wake = not held and core_wants_wake(core, entry.when)
+        if flags & WALL and core.on_wall == 1:
+            wake = core_wants_wake(core, -NEVER) or wake         # it sleeps without a look at the wall clock
         unlock(&core.mutex)
         if wake:
             self.wake()
@@ -361,18 +402,25 @@ cdef class JobEngine(Dispatcher):
             raise RuntimeError(f"{self._name} is not running")
         return None if slot == NULL else room
 
-    def reschedule(self, uint64_t reference, int64_t period, CalendarSchedule schedule, int64_t slot, bint wall):
+    def reschedule(
+        self, uint64_t reference, int64_t period, CalendarSchedule schedule, int64_t slot, bint wall,
+        int64_t begin=-NEVER,
+    ):
         """Gives the job a new grid; counters, pause and runs in progress stay, runs that wait are dropped."""
         cdef Core *core = self.c
         cdef Slot *record
+        cdef Job *job
         cdef Schedule *old
         cdef PyObject *garbage = NULL
         cdef bint wake = False
+        cdef bint watched
         self.read_wall()
         lock(&core.mutex)
+        watched = core.on_wall != 0
         record = self.find(reference)
         if record != NULL:
-            old = job_at(core, record.record).schedule
+            job = job_at(core, record.record)
+            old = job.schedule
             garbage = NULL if old == NULL else old.owner
             if schedule is not None:
                 Py_INCREF(schedule)
@@ -380,7 +428,11 @@ cdef class JobEngine(Dispatcher):
                 core, <uint32_t>(reference & SLOT_MASK), period, NULL if schedule is None else &schedule.data,
                 slot, wall,
             )
+            if (begin != -NEVER or job.rare != NULL) and rare_of(job) != NULL:
+                job.rare.begin = begin
             wake = record.state == PENDING and core_wants_wake(core, record.when)
+            if core.on_wall and not watched:
+                wake = core_wants_wake(core, -NEVER) or wake     # it sleeps without a look at the wall clock
         unlock(&core.mutex)
         Py_XDECREF(garbage)
         self.look_again(wake)
@@ -486,6 +538,85 @@ cdef class JobEngine(Dispatcher):
         found.sort(key=order_of)
         return found
 
+    # -- decisions --
+
+    def explain(self, uint32_t count):
+        """Of each job the latest `count` decisions are noted from now on; 0: none.  Nothing where there are jobs."""
+        lock(&self.c.mutex)
+        if self.c.jobs.top <= 1 + self.c.jobs.free_count:        # the rings of jobs that are there have their size
+            self.c.explains = count
+        unlock(&self.c.mutex)
+
+    def observe(self, uint32_t most):
+        """The owner is told of slots without a run (`_job_decided`); `most` may wait to be told, 0: no more is told."""
+        cdef News *news = NULL
+        cdef News *old
+        if most:
+            news = <News *>calloc(1, sizeof(News))
+            if news == NULL:
+                raise MemoryError
+            news.items = <Item *>calloc(most, sizeof(Item))
+            news.room = most
+            if news.items == NULL:
+                free(news)
+                raise MemoryError
+        lock(&self.c.mutex)
+        old = self.c.news
+        self.c.news = news
+        unlock(&self.c.mutex)
+        if old != NULL:
+            free(old.items)
+            free(old)
+
+    def watch(self, bint watched):
+        """From now on the owner does the runs of jobs that are not managed, too, by `_job_runs`."""
+        self.watched = watched
+
+    def decide(self, uint64_t reference, str decision, int64_t slot_wall_ns):
+        """Notes a decision of the owner's about a job: "retry" or "timeout"."""
+        cdef Slot *slot
+        cdef Job *job
+        cdef int64_t now
+        if not self.c.explains:
+            return
+        now = now_of(self)
+        lock(&self.c.mutex)
+        slot = self.find(reference)
+        if slot != NULL:
+            job = job_at(self.c, slot.record)
+            decide(
+                self.c, <uint32_t>(reference & SLOT_MASK), job, RETRIED if decision == "retry" else OUT_OF_TIME,
+                slot_of_wall(self.c, job, slot_wall_ns), 1, now, 0,
+            )
+        unlock(&self.c.mutex)
+
+    def decisions(self, uint64_t reference):
+        """The latest decisions about a job, `(decision, when, slot, count, late)` each, times in ns on the wall clock.
+
+        None if there is no such job.
+        """
+        cdef Core *core = self.c
+        cdef Note *notes
+        cdef Job *job
+        cdef uint32_t i, count = 0, room = core.explains
+        cdef Slot *slot
+        notes = <Note *>calloc(room + <size_t>1, sizeof(Note))
+        if notes == NULL:
+            raise MemoryError
+        lock(&core.mutex)
+        slot = self.find(reference)
+        if slot != NULL:
+            job = job_at(core, slot.record)
+            if job.notes != NULL:
+                count = min(job.notes.count, room)
+                for i in range(count):
+                    notes[i] = job.notes.items[(job.notes.head + i) % job.notes.room]
+        unlock(&core.mutex)
+        try:
+            return None if slot == NULL else [note_of(&notes[i]) for i in range(count)]
+        finally:
+            free(notes)
+
     def __len__(self):
         """How many jobs there are."""
         return self.c.jobs.top - 1 - self.c.jobs.free_count
@@ -519,6 +650,10 @@ cdef class JobEngine(Dispatcher):
         return found
 
     # -- what a DrivingClock asks, so that time-outs fire while a callback sleeps --
+
+    def _next_due_ns(self):
+        self.read_wall()                 # a step of the wall clock is noticed at once
+        return Dispatcher._next_due_ns(self)
 
     def _next_alarm_ns(self):
         """When the earliest alarm is due, or None.  O(n) if there are any."""
@@ -557,14 +692,20 @@ cdef class JobEngine(Dispatcher):
         return wall_ns() if self.c.native_clock else bounded(self.clock.wall_ns())
 
     cdef int read_wall(self) except -1:
-        cdef int64_t wall
-        if self.c.native_clock:
-            # The wall clock first: what comes between the two then makes runs late, never early.
-            wall = wall_ns()
-            self.c.wall_offset = wall - monotonic_ns()
+        cdef Core *core = self.c
+        cdef int64_t offset, now
+        cdef bint wake
+        if core.native_clock:
+            offset = wall_offset_ns()
+            now = monotonic_ns()
         else:
-            wall = bounded(self.clock.wall_ns())
-            self.c.wall_offset = wall - self.clock_ns()
+            offset = bounded(self.clock.wall_ns()) - <object>self.clock_ns()
+            now = self.clock_ns()
+        lock(&core.mutex)
+        wake = core_see_wall(core, offset, now)
+        unlock(&core.mutex)
+        if wake:
+            self.wake()
         return 0
 
     # -- life --
@@ -590,7 +731,7 @@ cdef class JobEngine(Dispatcher):
         try:
             return stop_loop(self, timeout)
         finally:
-            if self.c.ended:
+            if has_tidings(self.c):
                 self.reap()
 
     def wait_idle(self, timeout):
@@ -641,6 +782,9 @@ cdef class JobEngine(Dispatcher):
                 ticket.end(FAILED)
             Py_XDECREF(result)
             return False
+        if self.watched:
+            self.perform_watched(run)
+            return False
         result = self.invoke(run)
         if result == NULL:
             result = take_exception()
@@ -650,6 +794,17 @@ cdef class JobEngine(Dispatcher):
             self.hand_on(run, <object>result)
         Py_XDECREF(result)
         return False
+
+    cdef int perform_watched(self, Run *run) noexcept:
+        cdef Ticket ticket = new_ticket(self, run)
+        cdef tuple called = Dispatcher.call_of(self, run)
+        run.flags |= MANAGED
+        try:
+            self.owner._job_runs(ticket, called[0], called[1:])
+        except BaseException as error:
+            self.tell(run, error)
+            ticket.end(FAILED)
+        return 0
 
     cdef int take_result(self, Run *run, object result) except -1:
         if run.flags & JOB and not run.flags & MANAGED and is_awaitable(<PyObject *>result):
@@ -679,27 +834,64 @@ cdef class JobEngine(Dispatcher):
         cdef References garbage
         cdef uint32_t index
         cdef uint64_t reference
+        cdef Item item
+        cdef Copy copy
+        cdef bint news, seen
         while True:
             lock(&core.mutex)
-            index = core.ended
+            news = take_news(core, &item)
+            index = 0 if news else core.ended
+            seen = False
             if index:
+                if core.news != NULL:    # the owner may have somebody to tell
+                    take_copy(core, index, 0, &copy)
+                    seen = True
                 core.ended = slot_at(core, index).key
                 slot_at(core, index).key = 0
                 reference = <uint64_t>slot_at(core, index).generation << SLOT_BITS | index
                 core_detach(core, index, False, &garbage)
                 core.cancelled -= 1
             unlock(&core.mutex)
-            if not index:
+            if news:
+                self.tell_news(&item)
+            elif index:
+                drop(&garbage)
+                try:
+                    self.owner._job_left(reference, new_snapshot(&copy) if seen else None)
+                except BaseException as failure:
+                    log_error(f"{self._name}: the end of a job could not be told", failure)
+            else:
                 return
-            drop(&garbage)
-            try:
-                self.owner._job_left(reference)
-            except BaseException as failure:
-                log_error(f"{self._name}: the end of a job could not be told", failure)
+
+    cdef int tell_news(self, const Item *item) noexcept:
+        try:
+            self.owner._job_decided(item.reference, *note_of(&item.note))
+        except BaseException as failure:
+            log_error(f"{self._name}: what became of slots could not be told", failure)
+        return 0
 
 
 def order_of(Snapshot snapshot):
     return snapshot.copy.job.order
+
+
+cdef tuple DECISIONS = (
+    "ran", "coalesced", "missed", "paused", "pool full", "queued", "dropped", "retry", "timeout"
+)
+
+
+cdef tuple note_of(const Note *note):
+    return DECISIONS[note.decision], note.when, note.slot, note.count, note.late
+
+
+cdef bint take_news(Core *core, Item *item) noexcept nogil:
+    cdef News *news = core.news
+    if news == NULL or news.count == 0:
+        return False
+    item[0] = news.items[news.head]
+    news.head = (news.head + 1) % news.room
+    news.count -= 1
+    return True
 
 
 cdef int64_t bounded(wall_ns) except? -1:

@@ -17,7 +17,6 @@ cdef enum Outcome:
     FAILED
     TIMED_OUT
 
-cdef int64_t job_draw(Core *core, int64_t limit) noexcept nogil
 cdef bint job_has_room(const Job *job) noexcept nogil
 cdef void job_arm(Core *core, uint32_t index) noexcept nogil
 cdef void job_leave_heap(Core *core, uint32_t index) noexcept nogil
@@ -35,5 +34,7 @@ cdef void job_regrid(
     Core *core, uint32_t index, int64_t period, Schedule *schedule, int64_t slot, bint wall
 ) noexcept nogil
 cdef void job_put_back(Core *core, uint32_t index) noexcept nogil
+cdef void job_put_backlogs_back(Core *core) noexcept nogil
+cdef void job_feed_all(Core *core) noexcept nogil
 cdef void job_abandon(Core *core, uint32_t index) noexcept nogil
 cdef int64_t job_next_due(Core *core, const Slot *slot) noexcept nogil

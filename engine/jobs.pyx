@@ -1,23 +1,39 @@
 """See jobs.pxd."""
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t
 
+from .backlog cimport backlog_add, backlog_take, has_backlog
 from .core cimport (
+    ALL,
+    COALESCED,
     DISABLED,
+    DROPPED,
     ENDED,
+    EXCUSED,
     FAILING,
     FREE,
+    FROM_END,
     IMMEDIATE,
+    JOB,
     LEFT,
     MANAGED,
+    MISSED,
+    NONE,
     OWED,
+    PASSED,
     PAUSED,
     PENDING,
+    POOL_FULL,
+    QUEUED,
+    QUEUES,
+    RAN,
     SINGLE,
     SPENT,
+    STARTED,
     WALL,
     ZOMBIE,
     Core,
+    Decision,
     Job,
     Run,
     Slot,
@@ -28,74 +44,16 @@ from .core cimport (
     shifted,
     slot_at,
 )
+from .decisions cimport decide
 from .heap cimport heap_pop, heap_push, heap_replace_root
 from .platform cimport NEVER
-from .schedule cimport Schedule, schedule_latest, schedule_next
+from .schedule cimport Schedule
+from .slots cimport is_single, job_due, job_following, job_pass_by, job_slot_before, longest_lag, offset_of, slot_of_wall, slot_on_wall
 from .starts cimport begin_run, ring_append, share_references
 from .timers cimport core_bound_stale, core_drop_stale, core_leave_ring, core_next_tie
 
 cdef enum:
-    COUNTED = 10_000                 # slots of a calendar in one gap that are counted one by one
-
-
-# -- slots ----------------------------------------------------------------------------------------------------------
-
-cdef int64_t job_draw(Core *core, int64_t limit) noexcept nogil:
-    """A number from 0 to below `limit`, by xorshift64* (Vigna, 2016): good enough to spread load."""
-    cdef uint64_t x = core.random
-    x ^= x >> 12
-    x ^= x << 25
-    x ^= x >> 27
-    core.random = x
-    return <int64_t>(((x * <uint64_t>2685821657736338717U) >> 1) % <uint64_t>limit)
-
-
-cdef inline int64_t offset_of(const Core *core, const Job *job) noexcept nogil:
-    """The job's clock - the monotonic clock."""
-    return core.wall_offset if job.flags & WALL else 0
-
-
-cdef inline bint is_single(const Job *job) noexcept nogil:
-    """Whether it has one slot only."""
-    return job.flags & SINGLE
-
-
-cdef int64_t due_of(Core *core, const Job *job) noexcept nogil:
-    """When the job's slot is due, on the monotonic clock; its jitter, which a single slot has not, is drawn anew."""
-    cdef int64_t due
-    if job.slot == NEVER:
-        return NEVER
-    due = shifted(job.slot, -offset_of(core, job))
-    return saturating_add(due, job_draw(core, job.jitter)) if job.jitter and not is_single(job) else due
-
-
-cdef int64_t pass_by(Job *job, int64_t now, int64_t *latest) noexcept nogil:
-    """Takes the job's slot, which has come, on to the first one after `now`, both on the job's clock.
-
-    `latest`: the last slot that has come; returns how many came before it (of a calendar: at most 10,000).
-    """
-    cdef int64_t count = 0
-    cdef int64_t last = now if now < job.until else job.until - 1
-    latest[0] = job.slot
-    if is_single(job):
-        job.slot = NEVER
-    elif job.period:
-        count = (last - job.slot) // job.period
-        latest[0] += count * job.period
-        job.slot = saturating_add(latest[0], job.period)
-    else:
-        job.slot = schedule_next(job.schedule, latest[0])
-        while job.slot <= last:
-            count += 1
-            if count == COUNTED:
-                latest[0] = schedule_latest(job.schedule, last)
-                job.slot = schedule_next(job.schedule, latest[0])
-                break
-            latest[0] = job.slot
-            job.slot = schedule_next(job.schedule, latest[0])
-    if job.slot >= job.until:
-        job.slot = NEVER
-    return count
+    CAUGHT_UP = 1_000                # slots of one gap that are run one by one
 
 
 # -- in the heap and out of it --------------------------------------------------------------------------------------
@@ -104,7 +62,7 @@ cdef void job_arm(Core *core, uint32_t index) noexcept nogil:
     """Puts a job that is outside of the heap into it, for its slot, or for the run at the start that it still has."""
     cdef Slot *slot = slot_at(core, index)
     if not job_at(core, slot.record).flags & IMMEDIATE:
-        slot.when = due_of(core, job_at(core, slot.record))
+        slot.when = job_due(core, job_at(core, slot.record))
     slot.tie = core_next_tie(core, index)
     slot.state = PENDING
     heap_push(&core.heap, slot.when, slot.tie)
@@ -121,8 +79,8 @@ cdef void arm_unless_paused(Core *core, uint32_t index) noexcept nogil:
         job_arm(core, index)
 
 
-cdef void rearm_root(Core *core, uint32_t index, Slot *slot) noexcept nogil:
-    slot.when = due_of(core, job_at(core, slot.record))
+cdef void rearm_root(Core *core, uint32_t index, Slot *slot, int64_t when) noexcept nogil:
+    slot.when = when
     slot.tie = core_next_tie(core, index)
     heap_replace_root(&core.heap, slot.when, slot.tie)
 
@@ -152,7 +110,7 @@ cdef void job_settle(Core *core, uint32_t index) noexcept nogil:
     """Lists a job that has ended with its last run, so that its owner is told."""
     cdef Slot *slot = slot_at(core, index)
     cdef Job *job = job_at(core, slot.record)
-    if slot.state == ENDED and not (job.waiting or job.active or job.flags & (OWED | LEFT)):
+    if slot.state == ENDED and not (job.waiting or job.active or has_backlog(job) or job.flags & (OWED | LEFT)):
         job.flags |= LEFT
         slot.key = core.ended
         core.ended = index
@@ -175,62 +133,170 @@ cdef void job_queue(Core *core, uint32_t index, int64_t slot, int64_t due, bint 
     waiting.ticks = ticks
     job.waiting += 1
     ring_append(core, index)
+    if core.workers and core.busy >= core.workers:
+        decide(core, index, job, POOL_FULL, slot, 1, due, 0)
+
+
+cdef bint feed(Core *core, uint32_t index) noexcept nogil:
+    """Gives free instances to runs of the backlog: whether there were any."""
+    cdef Job *job = job_at(core, slot_at(core, index).record)
+    cdef Waiting waiting
+    cdef bint fed = False
+    while has_backlog(job) and job_has_room(job) and core.phase == STARTED:
+        waiting = backlog_take(core, job)
+        job_queue(core, index, waiting.slot, waiting.due, True)
+        fed = True
+    return fed
+
+
+cdef inline void count_tick(Job *job) noexcept nogil:
+    if job.ticks_left:
+        job.ticks_left -= 1
+        if job.ticks_left == 0:
+            job.flags |= SPENT
+
+
+cdef void leave_out(
+    Core *core, uint32_t index, Job *job, Decision why, int64_t slot, int64_t count, int64_t now
+) noexcept nogil:
+    """Counts slots, `slot` being the latest, that get no run of their own."""
+    job.coalesced += count
+    core.coalesced += count
+    if why == MISSED:
+        job.missed += count
+    decide(core, index, job, why, slot, count, now, 0)
+
+
+cdef void fill_backlog(
+    Core *core, uint32_t index, Job *job, int64_t limit, int64_t lag, Decision otherwise, int64_t now
+) noexcept nogil:
+    """Puts the slots up to `limit` into the backlog, 1,000 at most; the rest is counted."""
+    cdef int64_t latest, count = 0
+    while job.slot <= limit and count < CAUGHT_UP and not job.flags & SPENT:
+        latest = job.slot
+        if not backlog_add(core, job, latest, latest - offset_of(core, job) + lag):
+            break
+        count += 1
+        count_tick(job)
+        job.slot = job_following(job)
+    if count and otherwise == COALESCED:
+        decide(core, index, job, QUEUED, latest, count, now, 0)
+    if job.slot <= limit and not job.flags & SPENT:
+        count = job_pass_by(job, limit, &latest)
+        leave_out(core, index, job, otherwise, latest, count + 1, now)
+
+
+cdef bint job_choose(
+    Core *core, uint32_t index, Job *job, int64_t now, int64_t horizon, int64_t lag, int64_t *latest
+) noexcept nogil:
+    """Decides about the slots up to `horizon`, on the job's clock, which are due `lag` later each.
+
+    Returns whether one of them, `latest`, is to be run now.  Slots that came while all instances were busy are
+    coalesced, or wait in the backlog; of those that came while the engine was late, those later than the grace allows
+    are left out, and the rest is caught up with as the job wants it.
+    """
+    cdef int64_t offset = offset_of(core, job)
+    cdef int64_t limit, count, due
+    cdef bint room = job_has_room(job)
+    if is_single(job):
+        latest[0] = job.slot
+        job.slot = NEVER
+        due = shifted(latest[0], -offset)
+        if not job.flags & EXCUSED and job.rare != NULL and now - due > job.rare.grace and due >= job.busy_until:
+            leave_out(core, index, job, MISSED, latest[0], 1, now)
+            return False
+        if not room:
+            job.flags |= OWED | EXCUSED
+            job.slot = latest[0]
+        return room
+    limit = min(horizon, shifted(job.busy_until, offset - lag - 1)) if room else horizon
+    if job.flags & QUEUES and (job.slot <= limit or has_backlog(job)):
+        limit = horizon                  # first in, first out
+    if job.slot <= limit:
+        if job.flags & QUEUES:
+            fill_backlog(core, index, job, limit, lag, COALESCED, now)
+        else:
+            count = job_pass_by(job, limit, latest)
+            leave_out(core, index, job, COALESCED, latest[0], count + 1, now)
+        if job.flags & FROM_END and job.period:
+            job.slot = NEVER             # until that run ends
+            if not (job.waiting or job.active):
+                job.slot = saturating_add(job.busy_until, job.period)
+                if job.slot >= job.until:
+                    job.slot = NEVER
+    if job.slot > horizon or job.flags & SPENT:
+        return False
+    if job.rare != NULL and job.rare.grace != NEVER:
+        limit = shifted(horizon, -job.rare.grace - 1)
+        if job.slot <= limit:
+            count = job_pass_by(job, limit, latest)
+            leave_out(core, index, job, MISSED, latest[0], count + 1, now)
+            if job.slot > horizon:
+                return False
+    if job.flags & ALL:
+        fill_backlog(core, index, job, horizon, lag, MISSED, now)
+        return False
+    count = job_pass_by(job, horizon, latest)
+    if job.flags & NONE:
+        due = latest[0] - offset + lag
+        if due < core.start_ns or now - due > core.tolerance:
+            leave_out(core, index, job, MISSED, latest[0], count + 1, now)
+            return False
+    if count:
+        leave_out(core, index, job, MISSED, job_slot_before(job, latest[0]), count, now)
+    return True
 
 
 cdef bint job_tick(Core *core, uint32_t index, int64_t now) noexcept nogil:
     """Takes the job at the root, due by `now`, on to its next slot: whether a run of it waits in the ready ring now.
 
-    Slots that came while all instances were busy are coalesced; of those that came while the engine was late, the
-    latest is run and the others are coalesced.  A job without a further slot leaves the heap.
+    A job without a further slot leaves the heap; one whose period counts from the end of its run does so until then.
     """
     cdef Slot *slot = slot_at(core, index)
     cdef Job *job = job_at(core, slot.record)
     cdef int64_t offset = offset_of(core, job)
+    cdef int64_t here = shifted(now, offset)
     cdef int64_t due = slot.when
-    cdef int64_t jitter = 0, passed = 0
-    cdef int64_t latest
-    cdef bint immediate = job.flags & IMMEDIATE
-    cdef bint runs
-    if immediate:
+    cdef int64_t lag = 0, latest = 0, count
+    cdef bint runs = False
+    if job.flags & IMMEDIATE:
         job.flags &= ~IMMEDIATE
-        latest = due + offset
-    elif job.slot > shifted(now, offset):
-        rearm_root(core, index, slot)    # the wall clock was set back: never early
+        latest = shifted(due, offset)
+        if core.all_paused:
+            job.paused += 1
+            decide(core, index, job, PASSED, latest, 1, now, 0)
+        elif job_has_room(job):
+            runs = True
+        else:
+            leave_out(core, index, job, COALESCED, latest, 1, now)
+    elif job.slot > here:                # the wall clock is behind what was planned: never early
+        rearm_root(core, index, slot, shifted(job.slot, -offset))
         return False
-    else:
-        if job.jitter:
-            jitter = min(max(due - shifted(job.slot, -offset), 0), job.jitter)
-        passed = pass_by(job, now + offset - jitter, &latest)
-        due = latest - offset + jitter
-    if core.all_paused:
-        runs = False
-        if is_single(job) and not immediate:
-            job.slot = latest            # it runs on resume
+    elif core.all_paused:
+        if is_single(job):               # it runs on resume
             pop_root(core, slot, PAUSED)
             return False
-        job.paused += passed + 1
+        count = job_pass_by(job, here, &latest) + 1
+        job.paused += count
+        decide(core, index, job, PASSED, latest, count, now, 0)
     else:
-        runs = job_has_room(job) and (immediate or is_single(job) or due >= job.busy_until)
-        if runs:
-            job.coalesced += passed
-            core.coalesced += passed
-        elif is_single(job):
-            job.flags |= OWED
-            job.slot = latest
-        else:
-            job.coalesced += passed + 1
-            core.coalesced += passed + 1
-    if runs and job.ticks_left:
-        job.ticks_left -= 1
-        if job.ticks_left == 0:
-            job.flags |= SPENT
+        if job.jitter or job.rare != NULL:
+            lag = min(max(due - shifted(job.slot, -offset), 0), longest_lag(job))
+        runs = job_choose(core, index, job, now, here - lag, lag, &latest)
+        due = shifted(latest, -offset) + lag
+    if runs:
+        count_tick(job)
+        if job.flags & FROM_END and job.period:
+            job.slot = NEVER
     if job.slot == NEVER or job.flags & (OWED | SPENT):
         pop_root(core, slot, ENDED)
     else:
-        rearm_root(core, index, slot)
+        rearm_root(core, index, slot, job_due(core, job))
     if runs:
         job_queue(core, index, latest, due, True)
-    else:
+    if job.rare != NULL and feed(core, index):
+        runs = True
+    if not runs:
         job_settle(core, index)
     return runs
 
@@ -254,7 +320,7 @@ cdef void job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept:
     cdef bint ticks
     run.slot = index
     run.periodic = True
-    run.scheduled = waiting.slot + core.wall_offset - offset_of(core, job)
+    run.scheduled = slot_on_wall(core, job, waiting.slot)
     ticks = waiting.ticks
     begin_run(core, slot, run, waiting.due, now)
     share_references(run)
@@ -264,6 +330,7 @@ cdef void job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept:
     run.number = job.started + job.taken_back
     run.ticks = ticks
     job.last_start = now + core.wall_offset
+    decide(core, index, job, RAN, slot_of_wall(core, job, run.scheduled), 1, now, run.late)
 
 
 cdef void job_refuse(Core *core, Run *run) noexcept nogil:
@@ -272,7 +339,7 @@ cdef void job_refuse(Core *core, Run *run) noexcept nogil:
     job.active -= 1
     job.started -= 1
     job.taken_back += 1
-    job_queue(core, run.slot, run.scheduled - core.wall_offset + offset_of(core, job), run.due, run.ticks)
+    job_queue(core, run.slot, slot_of_wall(core, job, run.scheduled), run.due, run.ticks)
 
 
 cdef void give_instance_back(Core *core, uint32_t index, Job *job, int64_t now) noexcept nogil:
@@ -282,7 +349,21 @@ cdef void give_instance_back(Core *core, uint32_t index, Job *job, int64_t now) 
     if job.flags & OWED:
         job.flags &= ~OWED
         job_arm(core, index)
+    else:
+        arm_from_end(core, index, job, now)
+    feed(core, index)
     job_settle(core, index)
+
+
+cdef void arm_from_end(Core *core, uint32_t index, Job *job, int64_t now) noexcept nogil:
+    """Arms a job whose period counts from the end of its run, if that is now."""
+    cdef int64_t slot
+    if not (job.flags & FROM_END and job.period and slot_at(core, index).state == ENDED):
+        return
+    slot = saturating_add(now, job.period)
+    if not (job.active or job.waiting or job.flags & (SPENT | LEFT)) and slot < job.until:
+        job.slot = slot
+        arm_unless_paused(core, index)
 
 
 cdef void job_end_run(Core *core, uint32_t index, uint32_t generation, int64_t now, Outcome outcome) noexcept nogil:
@@ -337,21 +418,28 @@ cdef int64_t job_passed(const Core *core, const Slot *slot, int64_t now) noexcep
     """How many slots of a job have passed in the pause that goes on; `job_resume` will count them."""
     cdef Job copy = job_at(core, slot.record)[0]
     cdef int64_t latest
-    if slot.state != PAUSED or is_single(&copy) or copy.slot > now + offset_of(core, &copy):
+    if slot.state != PAUSED or is_single(&copy) or copy.slot > shifted(now, offset_of(core, &copy)):
         return 0
-    return pass_by(&copy, now + offset_of(core, &copy), &latest) + 1
+    return job_pass_by(&copy, shifted(now, offset_of(core, &copy)), &latest) + 1
 
 
 cdef void job_resume(Core *core, uint32_t index, int64_t now) noexcept nogil:
     """Waits for the next slot after `now`; a single slot that has passed comes at once."""
     cdef Slot *slot = slot_at(core, index)
     cdef Job *job = job_at(core, slot.record)
-    cdef int64_t latest
+    cdef int64_t here = shifted(now, offset_of(core, job))
+    cdef int64_t latest, count
     job.flags &= ~DISABLED
     if slot.state != PAUSED:
         return
-    if not is_single(job) and job.slot <= now + offset_of(core, job):
-        job.paused += pass_by(job, now + offset_of(core, job), &latest) + 1
+    if job.slot > here:
+        pass
+    elif is_single(job):
+        job.flags |= EXCUSED             # it is late because of the pause
+    else:
+        count = job_pass_by(job, here, &latest) + 1
+        job.paused += count
+        decide(core, index, job, PASSED, latest, count, now, 0)
         if job.slot == NEVER:
             slot.state = ENDED
             job_settle(core, index)
@@ -366,14 +454,26 @@ cdef void untick(Job *job, const Waiting *dropped) noexcept nogil:
         job.flags &= ~SPENT
 
 
+cdef uint32_t drop_backlog(Core *core, Job *job, Waiting *latest) noexcept nogil:
+    """How many runs there were in it, and which was the latest."""
+    cdef uint32_t count = 0
+    while has_backlog(job):
+        latest[0] = backlog_take(core, job)
+        untick(job, latest)
+        count += 1
+    return count
+
+
 cdef void drop_queued(Core *core, uint32_t index) noexcept nogil:
     """Drops the runs that wait; O(entries of the ready ring) if there are any."""
     cdef Job *job = job_at(core, slot_at(core, index).record)
+    cdef Waiting latest
     if job.waiting:
         core_leave_ring(core, index)
     while job.waiting:
         untick(job, first_waiting(job))
         take_waiting(job)
+    drop_backlog(core, job, &latest)
 
 
 cdef void job_regrid(
@@ -382,6 +482,8 @@ cdef void job_regrid(
     """Gives the job a new grid; options, counters, pause and runs in progress stay, runs that wait are dropped."""
     cdef Slot *record = slot_at(core, index)
     cdef Job *job = job_at(core, record.record)
+    core.on_wall += wall
+    core.on_wall -= job.flags & WALL != 0
     if job.schedule != NULL:
         job.schedule.jobs -= 1
     if schedule != NULL:
@@ -389,7 +491,7 @@ cdef void job_regrid(
     drop_queued(core, index)
     if job.until != NEVER and wall != (job.flags & WALL != 0):       # it is on the job's clock, as its slots are
         job.until = shifted(job.until, core.wall_offset if wall else -core.wall_offset)
-    job.flags &= ~(WALL | OWED | SINGLE)
+    job.flags &= ~(WALL | OWED | SINGLE | EXCUSED)
     job.flags |= WALL if wall else 0
     if not period and schedule == NULL:
         job.flags &= ~IMMEDIATE
@@ -397,6 +499,7 @@ cdef void job_regrid(
     job.period = period
     job.schedule = schedule
     job.slot = slot
+    job.busy_until = -NEVER              # what kept slots of the old grid waiting says nothing of the new one's
     if record.state == PENDING:
         job_leave_heap(core, index)
     if job.flags & SPENT or (slot >= job.until and job.until != NEVER):
@@ -415,12 +518,48 @@ cdef void job_put_back(Core *core, uint32_t index) noexcept nogil:
     take_waiting(job)
     untick(job, &dropped)
     core.dropped += 1
+    decide(core, index, job, DROPPED, dropped.slot, 1, dropped.due, 0)
     if slot.state == ENDED and dropped.ticks:
-        if is_single(job):
+        if is_single(job) or (job.flags & FROM_END and job.period):
             job.slot = dropped.slot
         if job.slot != NEVER:
             arm_unless_paused(core, index)
+    else:
+        arm_from_end(core, index, job, dropped.due)
     job_settle(core, index)
+
+
+cdef void job_put_backlogs_back(Core *core) noexcept nogil:
+    """Drops all runs that wait for an instance; O(slots) if there are any."""
+    cdef uint32_t index, count
+    cdef Slot *slot
+    cdef Job *job
+    cdef Waiting latest
+    if not core.backlog:
+        return
+    for index in range(1, core.slots.top):
+        slot = slot_at(core, index)
+        if slot.flags & JOB and slot.callback != NULL:
+            job = job_at(core, slot.record)
+            if has_backlog(job):
+                count = drop_backlog(core, job, &latest)
+                core.dropped += count
+                decide(core, index, job, DROPPED, latest.slot, count, latest.due, 0)
+                if slot.state == ENDED and job.slot != NEVER and not job.flags & SPENT:
+                    arm_unless_paused(core, index)      # it had ended with the last of its ticks
+                job_settle(core, index)
+
+
+cdef void job_feed_all(Core *core) noexcept nogil:
+    """Lets backlogs go on after a stop that was taken back: runs may have ended meanwhile."""
+    cdef uint32_t index
+    cdef Slot *slot
+    if not core.backlog:
+        return
+    for index in range(1, core.slots.top):
+        slot = slot_at(core, index)
+        if slot.flags & JOB and slot.callback != NULL:
+            feed(core, index)
 
 
 cdef void job_abandon(Core *core, uint32_t index) noexcept nogil:
@@ -431,7 +570,8 @@ cdef void job_abandon(Core *core, uint32_t index) noexcept nogil:
         return
     job = job_at(core, slot.record)
     while job.active:
-        give_instance_back(core, index, job, job.busy_until)
+        # The time is not known here: the latest start stands for it.
+        give_instance_back(core, index, job, max(job.busy_until, job.last_start - core.wall_offset))
 
 
 cdef int64_t job_next_due(Core *core, const Slot *slot) noexcept nogil:

@@ -35,6 +35,8 @@
 #    include <poll.h>
 #    include <sys/eventfd.h>
 #    include <sys/prctl.h>
+#    include <sys/timerfd.h>
+#    include <errno.h>
 #  endif
 #endif
 
@@ -138,6 +140,21 @@ static inline int64_t pysched_wall_ns(void) {
 #endif
 }
 
+/* The wall clock minus the monotonic clock.  What comes between two readings would look like a step: of three tries the
+ * quickest counts. */
+static inline int64_t pysched_wall_offset_ns(void) {
+    int64_t offset = 0, quickest = INT64_MAX;
+    int tries;
+    for (tries = 0; tries < 3 && quickest > 20000; tries++) {
+        int64_t before = pysched_monotonic_ns(), wall = pysched_wall_ns(), took = pysched_monotonic_ns() - before;
+        if (took < quickest) {
+            quickest = took;
+            offset = wall - before - took;  /* the least that it can be: runs are late by that, never early */
+        }
+    }
+    return offset;
+}
+
 /* Linux lets a sleeping thread oversleep by its timer slack, 50 us unless told
  * otherwise.  Sets that of the calling thread and returns what it was. */
 static inline long pysched_sleep_slack(long slack_ns) {
@@ -200,9 +217,12 @@ static inline void pysched_condition_broadcast(pysched_condition *condition) { p
 
 #if defined(PYSCHED_LINUX)
 
-typedef struct { int fd; } pysched_waker;  /* -1: closed */
+typedef struct {
+    int fd;        /* -1: closed */
+    int clock_fd;  /* a timer that tells when the wall clock is set; -1: none yet, -2: there can be none */
+} pysched_waker;
 
-static inline void pysched_waker_init(pysched_waker *waker) { waker->fd = -1; }
+static inline void pysched_waker_init(pysched_waker *waker) { waker->fd = waker->clock_fd = -1; }
 
 static inline int pysched_waker_open(pysched_waker *waker) {
     if (waker->fd >= 0) return 0;
@@ -211,7 +231,8 @@ static inline int pysched_waker_open(pysched_waker *waker) {
 }
 static inline void pysched_waker_close(pysched_waker *waker) {
     if (waker->fd >= 0) close(waker->fd);
-    waker->fd = -1;
+    if (waker->clock_fd >= 0) close(waker->clock_fd);
+    waker->fd = waker->clock_fd = -1;
 }
 static inline void pysched_waker_wake(pysched_waker *waker) {
     const uint64_t one = 1;
@@ -223,16 +244,45 @@ static inline void pysched_waker_wake(pysched_waker *waker) {
 /* Closes it in the child of a fork, where the thread that waited is gone. */
 static inline void pysched_waker_forget(pysched_waker *waker) { pysched_waker_close(waker); }
 
+/* A timer far in the future, which the kernel cancels when the wall clock is set, or the machine wakes from a suspend. */
+static inline int pysched_arm_clock(int fd) {
+    const struct itimerspec far_off = {{0, 0}, {INT32_MAX * 2LL, 0}};
+    return timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &far_off, NULL);
+}
+
+/* Lets later waits end when the wall clock is set; 0 if they cannot. */
+static inline int pysched_waker_watch_clock(pysched_waker *waker) {
+    if (waker->clock_fd == -1) {
+        waker->clock_fd = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+        if (waker->clock_fd < 0) waker->clock_fd = -2;
+        else if (pysched_arm_clock(waker->clock_fd)) {
+            close(waker->clock_fd);
+            waker->clock_fd = -2;
+        }
+    }
+    return waker->clock_fd >= 0;
+}
+
 /* Waits until a wake, a byte on `signal_fd` (-1: none), a signal of this
- * thread, or `timeout_ns` (PYSCHED_NEVER: without limit). */
+ * thread, a watched clock that is set, or `timeout_ns` (PYSCHED_NEVER: without limit). */
 static inline void pysched_waker_wait(pysched_waker *waker, int signal_fd, int64_t timeout_ns) {
-    struct pollfd polled[2] = {{waker->fd, POLLIN, 0}, {signal_fd, POLLIN, 0}};
+    /* A negative descriptor is passed over. */
+    struct pollfd polled[3] = {{waker->fd, POLLIN, 0}, {waker->clock_fd, POLLIN, 0}, {signal_fd, POLLIN, 0}};
     struct timespec timeout = {timeout_ns / 1000000000LL, timeout_ns % 1000000000LL};
-    if (ppoll(polled, signal_fd < 0 ? 1 : 2, timeout_ns == PYSCHED_NEVER ? NULL : &timeout, NULL) > 0
-            && polled[0].revents) {
-        uint64_t count;
-        ssize_t taken = read(waker->fd, &count, sizeof count);
+    uint64_t count;
+    ssize_t taken;
+    if (ppoll(polled, signal_fd < 0 ? 2 : 3, timeout_ns == PYSCHED_NEVER ? NULL : &timeout, NULL) <= 0) return;
+    if (polled[0].revents) {
+        taken = read(waker->fd, &count, sizeof count);
         (void)taken;
+    }
+    if (polled[1].revents) {
+        /* ECANCELED: it was set. */
+        taken = read(waker->clock_fd, &count, sizeof count);
+        if (pysched_arm_clock(waker->clock_fd) && errno != ECANCELED) {
+            close(waker->clock_fd);
+            waker->clock_fd = -2;
+        }
     }
 }
 
@@ -255,6 +305,7 @@ static inline void pysched_waker_wake(pysched_waker *waker) {
     if (waker->event) SetEvent(waker->event);
 }
 static inline void pysched_waker_forget(pysched_waker *waker) { waker->event = NULL; }
+static inline int pysched_waker_watch_clock(pysched_waker *waker) { (void)waker; return 0; }
 /* A console's Ctrl-C does not end the wait: with `signal_fd` set (the main
  * thread), it is cut into slices between which the caller looks for signals. */
 static inline void pysched_waker_wait(pysched_waker *waker, int signal_fd, int64_t timeout_ns) {
@@ -305,6 +356,7 @@ static inline void pysched_waker_wake(pysched_waker *waker) {
 }
 /* Closes it in the child of a fork: to destroy a condition variable would be to wait for the parent's waiters. */
 static inline void pysched_waker_forget(pysched_waker *waker) { waker->open = 0; }
+static inline int pysched_waker_watch_clock(pysched_waker *waker) { (void)waker; return 0; }
 
 /* A condition variable does not end for a signal: with `signal_fd` set (the
  * main thread), the wait is cut into slices of 0.1 s between which the caller

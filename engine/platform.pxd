@@ -29,6 +29,7 @@ cdef extern from "platform.h" nogil:
     void waker_close "pysched_waker_close"(Waker *waker) noexcept
     void waker_forget "pysched_waker_forget"(Waker *waker) noexcept
     void waker_wake "pysched_waker_wake"(Waker *waker) noexcept
+    bint waker_watch_clock "pysched_waker_watch_clock"(Waker *waker) noexcept
     void waker_wait "pysched_waker_wait"(Waker *waker, int signal_fd, int64_t timeout_ns) noexcept
 
     const size_t LARGE "PYSCHED_LARGE"
@@ -38,6 +39,7 @@ cdef extern from "platform.h" nogil:
 
     int64_t monotonic_ns "pysched_monotonic_ns"() noexcept
     int64_t wall_ns "pysched_wall_ns"() noexcept
+    int64_t wall_offset_ns "pysched_wall_offset_ns"() noexcept
     long sleep_slack "pysched_sleep_slack"(long slack_ns) noexcept
 
     void atomic_increment "pysched_atomic_increment"(long *value) noexcept

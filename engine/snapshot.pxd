@@ -11,6 +11,7 @@ cdef struct Copy:                    # of a job, with references of its own to w
     int64_t when
     int64_t wall_offset
     int state
+    uint32_t queued
     PyObject *callback
     PyObject *receiver
     PyObject *schedule

@@ -19,10 +19,11 @@ cdef void take_copy(Core *core, uint32_t index, int64_t now, Copy *copy) noexcep
     copy.job.paused += job_passed(core, slot, now)
     copy.reference = <uint64_t>slot.generation << SLOT_BITS | index
     copy.when = slot.when
-    copy.wall_offset = core.wall_offset
+    copy.wall_offset = core.planned_offset
     copy.state = slot.state
     copy.callback = slot.callback
     copy.receiver = slot.receiver
+    copy.queued = 0 if copy.job.rare == NULL else copy.job.rare.count
     copy.schedule = NULL if copy.job.schedule == NULL else copy.job.schedule.owner
     if copy.schedule != NULL:
         Py_INCREF(<object>copy.schedule)
@@ -119,6 +120,11 @@ cdef class Snapshot:
         return self.copy.job.coalesced
 
     @property
+    def missed(self):
+        """Slots, among those coalesced, that came while the engine was late."""
+        return self.copy.job.missed
+
+    @property
     def paused(self):
         return self.copy.job.paused
 
@@ -139,6 +145,11 @@ cdef class Snapshot:
     def active(self):
         """Runs in progress."""
         return self.copy.job.active
+
+    @property
+    def queued(self):
+        """Runs that wait for an instance."""
+        return self.copy.queued
 
     @property
     def instances(self):

@@ -13,6 +13,7 @@ cdef class Ticket:
     cdef uint32_t generation
     cdef readonly int64_t scheduled_wall_ns
     cdef readonly uint64_t number
+    cdef readonly int64_t late_ns
     cdef int64_t started_ns
     cdef bint claimed
     cdef bint finished

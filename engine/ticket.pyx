@@ -5,9 +5,10 @@ from libc.stdint cimport int64_t, uint64_t
 
 from .core cimport Core, Run
 from .dispatcher cimport Dispatcher, now_of
+from .drains cimport drains_summon, drains_wanted
 from .heap cimport SLOT_BITS
 from .jobs cimport FAILED, SUCCEEDED, TIMED_OUT, Outcome, job_end_run, job_give_back
-from .platform cimport lock, unlock
+from .platform cimport NEVER, lock, unlock
 from .timers cimport core_prune, core_wants_wake
 
 from pysched.reports import log_error
@@ -20,6 +21,7 @@ cdef Ticket new_ticket(Dispatcher engine, const Run *run):
     ticket.generation = run.generation
     ticket.scheduled_wall_ns = run.scheduled
     ticket.number = run.number
+    ticket.late_ns = run.late
     ticket.started_ns = run.due + run.late
     return ticket
 
@@ -29,6 +31,7 @@ cdef class Ticket:
     """A run of a managed job, whose manager says when it has ended and how.
 
     `scheduled_wall_ns`: the slot on the wall clock. `number`: how many runs of the job have started, this included.
+    `late_ns`: from when it was due to its start.
     """
 
     def __init__(self):
@@ -89,6 +92,10 @@ cdef class Ticket:
 
 
 cdef bint wants_wake(Core *core) noexcept nogil:
-    """Whether the loop sleeps past a run that was owed to a job and has become due."""
+    """Whether the loop must be woken: a run that was owed to a job, or stood in its backlog, may go on now."""
+    drains_summon(core)
     core_prune(core)
-    return core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when)
+    return (
+        (drains_wanted(core) != 0 and core_wants_wake(core, -NEVER))
+        or (core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when))
+    )

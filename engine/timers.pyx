@@ -6,6 +6,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
+from .backlog cimport backlog_free
 from .core cimport (
     ALARM,
     COMMAND,
@@ -18,6 +19,7 @@ from .core cimport (
     READY,
     RUNNING,
     STALE_ALLOWANCE,
+    WALL,
     ZOMBIE,
     Core,
     Entry,
@@ -238,7 +240,10 @@ cdef bint release_job(Core *core, uint32_t index, Slot *slot, References *garbag
     if job.schedule != NULL:
         job.schedule.jobs -= 1
         garbage.key = job.schedule.owner
+    core.on_wall -= job.flags & WALL != 0
     free(job.queue)
+    free(job.notes)
+    backlog_free(core, job)
     slab_give(&core.jobs, slot.record)
     slot.record = 0
     return waits

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         SchedulerContext,
     )
     from pysched.current import current_run
+    from pysched.events import JobEvent
+    from pysched.explanations import Decision
     from pysched.forecast import preview
     from pysched.job import JobInfo
     from pysched.runner import JobRun
@@ -37,10 +39,12 @@ __all__ = [
     "Clock",
     "Command",
     "CommandScheduler",
+    "Decision",
     "Engine",
     "EngineStats",
     "ErrorCallback",
     "JobCancelled",
+    "JobEvent",
     "JobInfo",
     "JobRun",
     "Lateness",
@@ -67,7 +71,9 @@ _MODULES = {
     "BasicSchedulerContext": "commands",
     "CancelToken": "token",
     "Command": "commands",
+    "Decision": "explanations",
     "ErrorCallback": "commands",
+    "JobEvent": "events",
     "JobInfo": "job",
     "JobRun": "runner",
     "QueuedCommand": "scheduler_queue",

@@ -12,7 +12,7 @@ from pysched.awaitables import is_awaitable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["PLAIN", "Wanted", "check_callback", "is_async", "is_simple", "name_of", "qualified_name_of", "wanted_of"]
+__all__ = ["PLAIN", "Wanted", "check_callback", "is_async", "is_simple", "name_of", "stable_name_of", "wanted_of"]
 
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _ANYTHING = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -104,12 +104,12 @@ def name_of(callback: object) -> str:
     return type(callback).__name__ if name is None else name
 
 
-def qualified_name_of(callback: object) -> str:
-    """``__qualname__`` where there is one, else the name: the same in every process."""
-    while isinstance(callback, partial):
-        callback = callback.func
+def stable_name_of(callback: object) -> str:
+    """Module and ``__qualname__``, or the name where there is none: the same in every process."""
+    while issubclass(type(callback), partial):
+        callback = callback.func  # type: ignore[attr-defined]
     name = _text_attribute(callback, "__qualname__")
-    return name_of(callback) if name is None else name
+    return f"{_text_attribute(callback, '__module__') or ''}.{name_of(callback) if name is None else name}"
 
 
 def _text_attribute(callback: object, attribute: str) -> str | None:

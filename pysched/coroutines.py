@@ -63,7 +63,7 @@ class CoroutineCall:
     copy of the context in which this is made.
     """
 
-    __slots__ = ("_awaitable", "_cancelled", "_context", "_error", "_task", "done", "lane", "name")
+    __slots__ = ("_awaitable", "_cancelled", "_context", "_error", "_task", "done", "lane", "name", "value")
 
     def __init__(self, awaitable: Awaitable[object], name: str, done: Callable[[BaseException | None], object]) -> None:
         self._awaitable: Awaitable[object] | None = awaitable
@@ -71,6 +71,7 @@ class CoroutineCall:
         self._cancelled = NOT_AT_ALL
         self._error: BaseException | None = None
         self._task: Task[None] | None = None
+        self.value: object = None  # what it gave
         self.lane: Lane | None = None
         self.name = name
         self.done = done
@@ -80,7 +81,7 @@ class CoroutineCall:
         awaitable, self._awaitable = self._awaitable, None
         try:
             if awaitable is not None:
-                await awaitable
+                self.value = await awaitable
         except BaseException as error:
             self._error = error
 

@@ -57,6 +57,7 @@ class JobOptions:
         "on_error",
         "retry_backoff",
         "schedule",
+        "spread",
         "tags",
         "timeout",
         "zone",
@@ -74,6 +75,7 @@ class JobOptions:
         retry_backoff: float = 0.5,
         timeout: float | None = None,
         jitter: int = 0,
+        spread: int = 0,
         on_error: Callable[[BaseException, Any], object] | None = None,
     ) -> None:
         self.id = id
@@ -85,6 +87,7 @@ class JobOptions:
         self.retry_backoff = retry_backoff
         self.timeout = timeout
         self.jitter = jitter  # ns
+        self.spread = spread  # ns
         self.on_error = on_error
 
     def needs_runner(self) -> bool:
@@ -104,6 +107,7 @@ class JobOptions:
             and self.timeout is None
             and self.on_error is None
             and not self.jitter
+            and not self.spread
         )
 
 

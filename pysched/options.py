@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 
-from pysched.clock import NS
+from pysched.clock import NEVER, NS
 from pysched.schedule import parse_duration
-from pysched.zones import EPOCH
+from pysched.zones import EPOCH, parse_zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -25,12 +25,15 @@ __all__ = [
     "OnceOptions",
     "RepeatedOptions",
     "ScheduledOptions",
+    "check_choice",
     "check_count",
     "check_cron_options",
+    "check_defaults",
     "check_handler",
     "check_options",
     "given",
     "shows",
+    "spread_of",
     "wall_ns_of",
 ]
 
@@ -48,16 +51,26 @@ class OnceOptions(TypedDict, total=False):
     tags: Iterable[str]
     replace: bool  # remove the job that has the id
     on_error: Callable[[BaseException, JobRun], object] | None
+    misfire_grace_time: Duration | None  # slots that are later than this are left out; default: none is
 
 
 class RepeatedOptions(OnceOptions, total=False):
-    """What `every` takes by keyword, and `cron` too."""
+    """What `every` and `cron` take by keyword."""
 
     start_at: datetime | None  # where the grid begins; a past one keeps its phase
     until: datetime | None  # slots from here on do not exist; refused before the first one, `immediate` or not
     max_runs: int | None
     jitter: Duration | None  # each run is late by a random time below it
+    spread: Duration | None  # each run is late by a time below it that is always the same, hashed on the id
+    catch_up: Literal["one", "none", "all"]  # which of the slots that were missed are run: the latest, none, each
+    overlap: Literal["skip", "queue"]  # slots that find `max_instances` runs busy are left out, or wait
     immediate: bool  # one run at the start
+
+
+class IntervalOptions(RepeatedOptions, total=False):
+    """What `every` takes by keyword."""
+
+    from_end: bool  # the interval is counted from the end of each run; there is no grid
 
 
 class ScheduledOptions(RepeatedOptions, total=False):
@@ -82,13 +95,42 @@ ONCE: dict[str, Any] = {
     "tags": (),
     "replace": False,
     "on_error": None,
+    "misfire_grace_time": None,
 }
-REPEATED = {**ONCE, "start_at": None, "until": None, "max_runs": None, "jitter": None, "immediate": False}
+REPEATED = {
+    **ONCE,
+    "start_at": None,
+    "until": None,
+    "max_runs": None,
+    "jitter": None,
+    "spread": None,
+    "immediate": False,
+    "catch_up": "one",
+    "overlap": "skip",
+}
+INTERVAL = {**REPEATED, "from_end": False}
+COUNTS: dict[str, Any] = {"max_retries": 0, "retry_backoff": 0.5, "timeout": None, "max_instances": 1}
+"""What all take by position, too."""
+OF_ONE_JOB = {"id", "name", "args", "kwargs", "replace", "start_at", "until"}
+"""What cannot be the default of all jobs."""
 SCHEDULED = {**REPEATED, "timezone": None, "seconds": False, "hashed": False}
 
 
+class NotGiven:
+    """Stands for an argument that was not given, whose default may be the scheduler's."""
+
+    def __repr__(self) -> str:
+        return "<not given>"
+
+
+NOT_GIVEN: Any = NotGiven()
+
+
 def shows(defaults: Mapping[str, Any]) -> Callable[[F], F]:
-    """Give a function that takes ``**options`` a signature that names them; defaults cost 15 ns each a call."""
+    """Give a function that takes ``**options`` a signature that names them; defaults cost 15 ns each a call.
+
+    What has the default `NOT_GIVEN` shows the one that it has if the scheduler has no other.
+    """
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
@@ -96,7 +138,11 @@ def shows(defaults: Mapping[str, Any]) -> Callable[[F], F]:
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
             for name, default in defaults.items()
         ]
-        positional = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        positional = [
+            each.replace(default=COUNTS[each.name]) if each.default is NOT_GIVEN else each
+            for each in signature.parameters.values()
+            if each.kind is not each.VAR_KEYWORD
+        ]
         function.__signature__ = signature.replace(parameters=positional + named)  # type: ignore[attr-defined]
         return function
 
@@ -118,7 +164,7 @@ def check_options(
 
     Those that the kind of job does not take have their defaults. Raises TypeError or ValueError naming the option.
     """
-    checked = {**SCHEDULED, **options}
+    checked = {**SCHEDULED, **INTERVAL, **options}
     check_count(max_retries, "max_retries", least=0)
     check_count(max_instances, "max_instances", least=1, most=MOST_INSTANCES)
     checked["max_retries"] = max_retries
@@ -140,13 +186,56 @@ def check_options(
     for name in ("start_at", "until"):
         if checked[name] is not None:
             checked[name] = wall_ns_of(checked[name], name)
-    jitter = checked["jitter"]
-    checked["jitter"] = 0 if jitter is None else parse_duration(jitter, "jitter", zero=True)
-    for name in ("replace", "immediate"):
+    for name in ("jitter", "spread"):
+        checked[name] = 0 if checked[name] is None else parse_duration(checked[name], name, zero=True)
+    grace = checked["misfire_grace_time"]
+    checked["misfire_grace_time"] = NEVER if grace is None else parse_duration(grace, "misfire_grace_time")
+    check_choice(checked["catch_up"], "catch_up", ("one", "none", "all"))
+    check_choice(checked["overlap"], "overlap", ("skip", "queue"))
+    for name in ("replace", "immediate", "from_end"):
         if not isinstance(checked[name], bool):
             raise TypeError(f"{name} must be a bool, got {type(checked[name]).__name__}")
     check_handler(checked["on_error"])
+    if checked["from_end"] and (
+        checked["max_instances"] > 1 or checked["catch_up"] == "all" or checked["overlap"] == "queue"
+    ):
+        raise ValueError('from_end does not go with max_instances > 1, catch_up="all" or overlap="queue"')
     return checked
+
+
+def check_defaults(defaults: object) -> dict[str, Any]:
+    """The options of a scheduler's own for all its jobs.
+
+    Raises TypeError or ValueError naming `defaults` or the option.
+    """
+    if defaults is None:
+        return {}
+    if not isinstance(defaults, Mapping):
+        raise TypeError(f"defaults must be a mapping of job options, got {type(defaults).__name__}")
+    found = dict(defaults)
+    for name in found:
+        if name in OF_ONE_JOB or name not in {**COUNTS, **INTERVAL, **SCHEDULED}:
+            raise TypeError(f"defaults must be options of jobs that many may have, got {name!r}")
+    counts = [found.get(name, standard) for name, standard in COUNTS.items()]
+    check_options({name: value for name, value in found.items() if name not in COUNTS}, *counts)
+    check_cron_options({**SCHEDULED, **found})
+    if found.get("timezone") is not None:
+        parse_zone(found["timezone"])
+    return found
+
+
+def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, got {type(value).__name__}")
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+
+
+def spread_of(key: str, limit: int) -> int:
+    """A number from 0 to below `limit` from the hash of a text: the same in every process."""
+    import hashlib
+
+    return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") % limit
 
 
 def check_cron_options(options: Mapping[str, Any]) -> None:

@@ -1,24 +1,32 @@
-"""How jobs are registered and removed: from the arguments of a call to the engine."""
+"""How jobs are registered: from the arguments of a call to the engine."""
 
 from __future__ import annotations
 
-import itertools
 import sys
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from pysched import engine as chosen_engine
-from pysched.book import JobBook
-from pysched.callbacks import PLAIN, check_callback, is_async, is_simple, qualified_name_of, wanted_of
+from pysched.callbacks import PLAIN, check_callback, is_async, is_simple, stable_name_of, wanted_of
 from pysched.clock import NEVER
 from pysched.job import JobOptions
-from pysched.options import ONCE, REPEATED, SCHEDULED, check_cron_options, check_options, given, shows
+from pysched.options import (
+    COUNTS,
+    INTERVAL,
+    NOT_GIVEN,
+    ONCE,
+    SCHEDULED,
+    check_cron_options,
+    check_options,
+    given,
+    shows,
+    spread_of,
+)
+from pysched.owner import JobOwner
 from pysched.reports import log_warning
-from pysched.runner import ManagedJob, Runner
+from pysched.runner import ManagedJob
 from pysched.schedule import parse_duration
 from pysched.schedules import Schedules
 from pysched.trigger import After, At, Cron, Every, Trigger
-from pysched.views import JobView
 from pysched.zones import parse_zone
 
 if TYPE_CHECKING:
@@ -31,27 +39,28 @@ if TYPE_CHECKING:
 
     from pysched.clock import Clock
     from pysched.engine import CalendarSchedule
-    from pysched.job import JobInfo
-    from pysched.options import Duration, OnceOptions, RepeatedOptions, ScheduledOptions
+    from pysched.options import Duration, IntervalOptions, OnceOptions, ScheduledOptions
     from pysched.runner import JobRun
 
 __all__ = ["Registry"]
 
 F = TypeVar("F", bound="Callable[..., object]")
 
-_SERIALS = itertools.count(1)
 _ZERO, _ONE = 0, 1
 
 
 def is_default(max_retries: object, retry_backoff: object, timeout: object, max_instances: object) -> bool:
     """Whether these are as if they had not been given; what only equals them (True, 1.0) is looked at more closely."""
-    if max_retries is not _ZERO or timeout is not None or max_instances is not _ONE:
-        return False
-    return type(retry_backoff) is float and retry_backoff == 0.5
+    return (
+        (max_retries is NOT_GIVEN or max_retries is _ZERO)
+        and (timeout is NOT_GIVEN or timeout is None)
+        and (max_instances is NOT_GIVEN or max_instances is _ONE)
+        and (retry_backoff is NOT_GIVEN or (type(retry_backoff) is float and retry_backoff == 0.5))
+    )
 
 
-class Registry(ABC):
-    """The half of a `Scheduler` that takes jobs in; the other half runs, changes and shows them."""
+class Registry:
+    """The part of a `Scheduler` that takes jobs in."""
 
     _backend: ClassVar[Any] = chosen_engine  # tests name another: JobEngine, CalendarSchedule, Calendar and Zone
 
@@ -62,13 +71,19 @@ class Registry(ABC):
         name: str,
         zone: tzinfo,
         loop: AbstractEventLoop | None,
+        on_error: Callable[[BaseException, JobRun], object] | None,
+        defaults: Mapping[str, Any],
     ) -> None:
         self._zone = zone
-        self._engine = self._backend.JobEngine(self, executor, clock, name, f"{next(_SERIALS):x}-")
-        engine = self._engine
-        self._book = JobBook(engine.prefix, engine.has, self._is_calling, engine.discard)
-        self._runner = Runner(self._engine, clock, self, loop)
-        self._view = JobView(self._book, zone)
+        self._defaults = {**COUNTS, **defaults}
+        self._plain = not defaults  # a job without options has those of all jobs
+        self._once, self._interval, self._scheduled = (
+            {**table, **{name: value for name, value in defaults.items() if name in table}}
+            for table in (ONCE, INTERVAL, SCHEDULED)
+        )
+        self._owner = owner = JobOwner(self, self._backend, executor, clock, name, zone, loop, on_error)
+        self._engine, self._book, self._runner = owner.engine, owner.book, owner.runner
+        self._view, self._events = owner.view, owner.events
         self._schedules = Schedules(self._backend)
         processes = sys.modules.get("concurrent.futures.process")
         self._leaves_process = processes is not None and isinstance(executor, processes.ProcessPoolExecutor)
@@ -78,8 +93,7 @@ class Registry(ABC):
     @property
     def name(self) -> str:
         """The name in logs and of threads."""
-        name: str = self._engine.name
-        return name
+        return self._owner.name
 
     # -- registering --
 
@@ -92,7 +106,7 @@ class Registry(ABC):
         retry_backoff: Duration = ...,
         timeout: Duration | None = ...,
         max_instances: int = ...,
-        **options: Unpack[RepeatedOptions],
+        **options: Unpack[IntervalOptions],
     ) -> str: ...
     @overload
     def every(
@@ -103,24 +117,24 @@ class Registry(ABC):
         retry_backoff: Duration = ...,
         timeout: Duration | None = ...,
         max_instances: int = ...,
-        **options: Unpack[RepeatedOptions],
+        **options: Unpack[IntervalOptions],
     ) -> Callable[[F], F]: ...
-    @shows(REPEATED)
+    @shows(INTERVAL)
     def every(
         self,
         interval: Duration,
         callback: Callable[..., object] | None = None,
-        max_retries: int = 0,
-        retry_backoff: Duration = 0.5,
-        timeout: Duration | None = None,
-        max_instances: int = 1,
+        max_retries: int = NOT_GIVEN,
+        retry_backoff: Duration = NOT_GIVEN,
+        timeout: Duration | None = NOT_GIVEN,
+        max_instances: int = NOT_GIVEN,
         **options: Any,
     ) -> Any:
         """Run `callback` on a fixed grid: now + k x `interval`, started or not.
 
         `interval`: "250ms", "10s", "1h30m", "1d", seconds, or a `timedelta`; at most 10**9 s. Returns the job's id;
         without a callback a decorator, which registers the function and returns it unchanged. The other options are
-        those of `RepeatedOptions`. O(log n).
+        those of `IntervalOptions`. O(log n).
 
         Raises:
             ValueError: an argument is out of range, or the id is taken and not `replace`.
@@ -134,7 +148,7 @@ class Registry(ABC):
         return self._register(
             Every(period),
             callback,
-            given(options, REPEATED, "every"),
+            given(options, self._interval, "every"),
             max_retries,
             retry_backoff,
             timeout,
@@ -168,10 +182,10 @@ class Registry(ABC):
         self,
         expression: str,
         callback: Callable[..., object] | None = None,
-        max_retries: int = 0,
-        retry_backoff: Duration = 0.5,
-        timeout: Duration | None = None,
-        max_instances: int = 1,
+        max_retries: int = NOT_GIVEN,
+        retry_backoff: Duration = NOT_GIVEN,
+        timeout: Duration | None = NOT_GIVEN,
+        max_instances: int = NOT_GIVEN,
         **options: Any,
     ) -> Any:
         """Run `callback` whenever the wall clock matches `expression`, in the grammar of Debian's cron.
@@ -183,14 +197,14 @@ class Registry(ABC):
             job_id = self._add_plain(callback, 0, schedule)
             if job_id is not None:
                 return job_id
-        all_options = given(options, SCHEDULED, "cron")
+        all_options = given(options, self._scheduled, "cron")
         check_cron_options(all_options)
         zone = self._zone if all_options["timezone"] is None else parse_zone(all_options["timezone"])
 
         def trigger_of(function: object) -> Trigger:
             hashed = None
             if all_options["hashed"]:
-                hashed = all_options["id"] or f"{getattr(function, '__module__', '')}.{qualified_name_of(function)}"
+                hashed = all_options["id"] or stable_name_of(function)
             return Cron(self._schedules.get(expression, all_options["seconds"], hashed, zone), zone)
 
         return self._register(
@@ -230,10 +244,10 @@ class Registry(ABC):
         self,
         delay: Duration,
         callback: Callable[..., object] | None = None,
-        max_retries: int = 0,
-        retry_backoff: Duration = 0.5,
-        timeout: Duration | None = None,
-        max_instances: int = 1,
+        max_retries: int = NOT_GIVEN,
+        retry_backoff: Duration = NOT_GIVEN,
+        timeout: Duration | None = NOT_GIVEN,
+        max_instances: int = NOT_GIVEN,
         **options: Any,
     ) -> Any:
         """Run `callback` once, `delay` (what `every` takes, or 0) from now. The job leaves when its run has ended.
@@ -248,7 +262,7 @@ class Registry(ABC):
         return self._register(
             After(wait),
             callback,
-            given(options, ONCE, "after"),
+            given(options, self._once, "after"),
             max_retries,
             retry_backoff,
             timeout,
@@ -282,10 +296,10 @@ class Registry(ABC):
         self,
         when: datetime,
         callback: Callable[..., object] | None = None,
-        max_retries: int = 0,
-        retry_backoff: Duration = 0.5,
-        timeout: Duration | None = None,
-        max_instances: int = 1,
+        max_retries: int = NOT_GIVEN,
+        retry_backoff: Duration = NOT_GIVEN,
+        timeout: Duration | None = NOT_GIVEN,
+        max_instances: int = NOT_GIVEN,
         **options: Any,
     ) -> Any:
         """Run `callback` once, at `when`, an aware datetime; one in the past runs at once.
@@ -295,7 +309,7 @@ class Registry(ABC):
         return self._register(
             At(when, "when"),
             callback,
-            given(options, ONCE, "at"),
+            given(options, self._once, "at"),
             max_retries,
             retry_backoff,
             timeout,
@@ -306,14 +320,16 @@ class Registry(ABC):
         self, callback: object, period: int, schedule: CalendarSchedule | None = None, single: bool = False
     ) -> str | None:
         """The id of a job of which nothing is kept here, since it is all default; None if it is not."""
-        if callback is None or self._closed:
+        if callback is None or self._closed or not self._plain:
             return None
         job_id: str | None = self._engine.add_plain(callback, period, schedule, single)
         if job_id is not None and self._book.lookalikes:
             reference = int(job_id[len(self._book.prefix) :], 16)
             job_id = self._book.checked_id(job_id, reference)
             if not self._engine.has(reference):  # it has come and gone already
-                self._job_left(reference)
+                self._owner._job_left(reference)
+        if job_id is not None and self._events.wants("added"):
+            self._owner._tell("added", int(job_id[len(self._book.prefix) :].rstrip("+"), 16))
         return job_id
 
     def _register(
@@ -328,9 +344,13 @@ class Registry(ABC):
     ) -> Any:
         """Check everything, then add the job; without a callback return the decorator that does the latter."""
         trigger = trigger_of if isinstance(trigger_of, Trigger) else trigger_of(callback)
-        checked = check_options(options, max_retries, retry_backoff, timeout, max_instances)
-        if trigger.period and checked["jitter"] >= trigger.period:
-            raise ValueError(f"jitter must be less than the interval, got {options['jitter']!r}")
+        counts = zip(self._defaults, (max_retries, retry_backoff, timeout, max_instances), strict=False)
+        checked = check_options(
+            options, *(self._defaults[name] if value is NOT_GIVEN else value for name, value in counts)
+        )
+        for name in ("jitter", "spread"):
+            if trigger.period and checked[name] >= trigger.period:
+                raise ValueError(f"{name} must be less than the interval, got {options[name]!r}")
         self._slots(trigger, checked)
         if callback is None:
             # As they are now; an iterator gives its items only once.
@@ -346,6 +366,7 @@ class Registry(ABC):
             tags=checked["tags"],
             zone=trigger.zone,
             jitter=checked["jitter"],
+            spread=checked["spread"],
             max_retries=checked["max_retries"],
             retry_backoff=checked["retry_backoff"],
             timeout=checked["timeout"],
@@ -366,6 +387,7 @@ class Registry(ABC):
             log_warning(f"{self.name} was shut down: jobs that are registered now never run")
 
         kept = None if not managed and record.is_default(trigger.schedule is not None) else record
+        delay = checked["spread"] and spread_of(checked["id"] or stable_name_of(callback), checked["spread"])
         slot, until = self._slots(trigger, checked)
         reference: int = self._engine.add(
             called,
@@ -381,6 +403,12 @@ class Registry(ABC):
             checked["max_runs"],
             checked["immediate"],
             kept is not None,  # held until it is in the book, so that its first run knows its name
+            checked["misfire_grace_time"],
+            checked["catch_up"],
+            checked["overlap"] == "queue",
+            checked["from_end"],
+            delay,
+            trigger.begin(checked["start_at"]),
         )
         return self._enter(reference, kept, checked["replace"])
 
@@ -414,49 +442,10 @@ class Registry(ABC):
         else:
             job_id = record.id
             for old in self._book.enter_as(job_id, reference, record, replace):
-                self._remove(old)
+                self._owner.remove(old)
+        self._owner._tell("added", reference)
         if record is not None:
             self._engine.arm(reference)
         if not self._engine.has(reference):  # it has come and gone already
-            self._job_left(reference)
+            self._owner._job_left(reference)
         return job_id
-
-    # -- removing --
-
-    def _remove(self, reference: int) -> bool | None:
-        """Whether that prevented a run that would have come; None if there is no such job."""
-        removal = self._engine.remove(reference)
-        if removal is None:
-            return None
-        prevented, running = removal
-        if running is not None:
-            self._book.depart(reference, self._view.as_info(running, careful=True))
-        self._runner.drop_retries(reference)
-        self._job_left(reference)
-        return bool(prevented)
-
-    def _is_calling(self, reference: int) -> bool:
-        """Whether the job's callback is being called, by the engine or in a retry."""
-        return self._engine.is_calling(reference) or self._runner.is_calling(reference)
-
-    def _job_left(self, reference: int) -> None:
-        """Forget a job: the engine says that it has left, or it was removed."""
-        self._runner.forget(reference)
-        self._book.forget(reference)
-
-    # -- what the other half tells --
-
-    @abstractmethod
-    def _report(self, error: BaseException, run: JobRun | None, options: JobOptions) -> None:
-        """Tell of an attempt that failed."""
-
-    @abstractmethod
-    def _report_timeout(self, job_id: str, job_name: str, timeout: float) -> None:
-        """Tell of a run that has timed out."""
-
-    def _set_error(self, reference: int, text: str) -> None:
-        self._book.set_error(reference, text)
-
-    @abstractmethod
-    def _try_info(self, reference: int, *, careful: bool = False) -> JobInfo | None:
-        """The job at this instant; None if there is none."""

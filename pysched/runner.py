@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from pysched.callbacks import Wanted
     from pysched.clock import Clock
+    from pysched.events import EventName
     from pysched.job import JobInfo, JobOptions
 
 __all__ = ["JobRun", "ManagedJob", "Runner", "at", "text_of"]
@@ -42,6 +43,7 @@ class Ticket(Protocol):
     reference: int
     number: int
     scheduled_wall_ns: int
+    late_ns: int
 
     def claim(self) -> bool: ...
     def finish(self, failed: bool, timed_out: bool = False) -> None: ...
@@ -56,6 +58,8 @@ class RunEngine(Protocol):
     """What runs need of the engine; delays in nanoseconds."""
 
     def has(self, reference: int) -> bool: ...
+    def time_ns(self) -> int: ...
+    def decide(self, reference: int, decision: str, slot_wall_ns: int) -> None: ...
 
     def call_later(self, delay: int, callback: Callable[[], object]) -> Timer: ...
     def call_alarm(self, delay: int, callback: Callable[[], object]) -> Timer: ...
@@ -72,6 +76,9 @@ class Owner(Protocol):
 
     def _report_timeout(self, job_id: str, job_name: str, timeout: float) -> None:
         """A run has timed out."""
+
+    def _tell(self, event: EventName, reference: int, **about: Any) -> None:
+        """Tell listeners, if there are any for that event: see `JobEvent` for what may be told about it."""
 
     def _set_error(self, reference: int, text: str) -> None:
         """What becomes the job's last_error."""
@@ -201,7 +208,9 @@ class ManagedRun:
     __slots__ = (
         "__weakref__",
         "alarm",
+        "attempt_began_ns",
         "attempts",
+        "began_ns",
         "calling",
         "coroutine",
         "job",
@@ -209,6 +218,7 @@ class ManagedRun:
         "last",
         "over",
         "retries",
+        "run",
         "ticket",
         "token",
     )
@@ -219,11 +229,13 @@ class ManagedRun:
         self.job_id = job.identify(ticket.reference) if job.options.id is None else job.options.id
         self.token = CancelToken(job.runner.clock)
         self.attempts = 0
+        self.began_ns = self.attempt_began_ns = 0
         self.calling = False
         self.coroutine: CoroutineCall | None = None  # of the latest attempt
         self.over = False
         self.last = False  # whether there is no retry any more, as the job was removed
         self.alarm: Timer | None = None
+        self.run: JobRun | None = None  # the latest attempt
         self.retries: dict[int, Timer] = {}  # that may still come, by the number of the attempt before
 
     def attempt(self) -> None:
@@ -239,6 +251,8 @@ class ManagedRun:
         try:
             run = self.begin()
             managed_run.set(run)
+            if self.attempts == 1:
+                self.tell("started", run, lateness=self.ticket.late_ns / NS)
             result = self.call(run)
             if is_awaitable(result):
                 self.hand_over(result, run)
@@ -246,7 +260,7 @@ class ManagedRun:
         except BaseException as error:
             self.ended(run, error)
         else:
-            self.ended(run, None)
+            self.ended(run, None, result)
         finally:
             managed_run.reset(before)
 
@@ -270,17 +284,22 @@ class ManagedRun:
     def hand_over(self, awaitable: Awaitable[object], run: JobRun) -> None:
         """Let the loop await it, which calls `ended`; what is raised says why it does not."""
         coroutines = self.job.runner.coroutines
-        coroutine = self.coroutine = CoroutineCall(awaitable, run.run_id, partial(self.ended, run))
+        coroutine = self.coroutine = CoroutineCall(awaitable, run.run_id, partial(self.awaited, run))
         coroutines.start(coroutine)
         # Who fired the token before the start had nothing to cancel; whether it goes on is for the loop to know.
         if self.token.cancelled:
             coroutines.cancel(coroutine, TIMED_OUT if self.over else SHUT_DOWN)
 
-    def ended(self, run: JobRun | None, error: BaseException | None) -> None:
+    def awaited(self, run: JobRun, error: BaseException | None) -> None:
+        """The coroutine of an attempt has ended."""
+        coroutine = self.coroutine
+        self.ended(run, error, None if coroutine is None else coroutine.value)
+
+    def ended(self, run: JobRun | None, error: BaseException | None, result: object = None) -> None:
         """The call of an attempt, or the coroutine that it returned, has ended."""
         if error is None:
             retried = False
-            self.end(None)
+            self.end(None, run, result)
         else:
             retried = self.fail(error, run)
         if not retried:  # else the next attempt may be going on already
@@ -294,7 +313,9 @@ class ManagedRun:
     def begin(self) -> JobRun:
         job, runner, ticket = self.job, self.job.runner, self.ticket
         self.attempts += 1
+        self.attempt_began_ns = runner.engine.time_ns()
         if self.attempts == 1:
+            self.began_ns = self.attempt_began_ns
             runner.opened(self)
             if not runner.engine.has(ticket.reference):  # removed since it started: `drop_retries` did not see it
                 self.last = True
@@ -303,7 +324,8 @@ class ManagedRun:
             if job.options.timeout is not None:
                 self.alarm = runner.engine.call_alarm(round(job.options.timeout * NS), self.expire)
         scheduled = at(ticket.scheduled_wall_ns, job.zone)
-        return JobRun(self.job_id, job.name, ticket.number, scheduled, self.attempts, self.token)
+        self.run = JobRun(self.job_id, job.name, ticket.number, scheduled, self.attempts, self.token)
+        return self.run
 
     def call(self, run: JobRun) -> Any:
         job = self.job
@@ -320,10 +342,13 @@ class ManagedRun:
         cancelled = isinstance(error, JobCancelled) or (self.token.cancelled and is_cancellation(error))
         if not cancelled:
             runner.owner._report(error, run, job.options)
+        self.tell("error", run, error=error, began_ns=self.attempt_began_ns)
         if self.attempts > job.options.max_retries or cancelled or self.is_final():
             self.end(error)
             return False
+        self.tell("retry", run, error=error)
         try:
+            runner.engine.decide(self.ticket.reference, "retry", self.ticket.scheduled_wall_ns)
             attempts = self.attempts
             wait = runner.wait_of(attempts, job.options.retry_backoff)
             self.calling = False
@@ -341,7 +366,11 @@ class ManagedRun:
         """Whether no retry may follow, because of a removal, a time-out or a shutdown."""
         return self.last or self.over or self.token.cancelled or self.job.runner.closing
 
-    def end(self, error: BaseException | None) -> None:
+    def tell(self, event: EventName, run: JobRun | None, **about: Any) -> None:
+        ticket = self.ticket
+        self.job.runner.owner._tell(event, ticket.reference, run=run, slot_ns=ticket.scheduled_wall_ns, **about)
+
+    def end(self, error: BaseException | None, run: JobRun | None = None, result: object = None) -> None:
         """End the tick, unless its time has run out; then this was the end of an abandoned call."""
         runner = self.job.runner
         if self.ticket.claim():
@@ -351,6 +380,8 @@ class ManagedRun:
             try:
                 if error is not None:
                     runner.owner._set_error(self.ticket.reference, text_of(error))
+                else:
+                    self.tell("succeeded", run, result=result, began_ns=self.began_ns, outcome="run_count")
                 runner.closed(self)
             finally:
                 self.ticket.finish(error is not None)
@@ -371,6 +402,8 @@ class ManagedRun:
             if self.calling:
                 runner.abandoned[self] = self.abandon(text)  # taken now, as a one-shot leaves with this
             runner.owner._set_error(self.ticket.reference, text)
+            self.tell("timeout", self.run, began_ns=self.began_ns, outcome="timeout_count", last_error=text)
+            runner.engine.decide(self.ticket.reference, "timeout", self.ticket.scheduled_wall_ns)
             runner.closed(self)
         finally:
             self.ticket.finish(True, True)

@@ -36,6 +36,10 @@ class Trigger(ABC):
     def first_slot(self, now: int, wall_now: int, start_at: int | None) -> int:
         """The first slot on the job's clock, ns; `start_at` is Unix ns."""
 
+    def begin(self, start_at: int | None) -> int:  # noqa: ARG002
+        """Before which no slot may be, should the calendar be planned anew; Unix ns."""
+        return -NEVER
+
 
 class Every(Trigger):
     def __init__(self, period: int) -> None:
@@ -62,6 +66,9 @@ class Cron(Trigger):
         if found is None:
             raise ValueError("expression never comes before the year 2262")
         return found
+
+    def begin(self, start_at: int | None) -> int:
+        return -NEVER if start_at is None else start_at
 
 
 class After(Trigger):

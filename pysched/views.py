@@ -135,7 +135,10 @@ class JobView:
         values["enabled"] = snapshot.enabled
         values["running"] = snapshot.running
         values["max_instances"] = snapshot.instances
-        values["coalesced_count"] = snapshot.coalesced
+        coalesced = snapshot.coalesced
+        if coalesced:
+            values["coalesced_count"] = coalesced
+            values["missed_count"] = snapshot.missed
         values["paused_count"] = snapshot.paused
         started = snapshot.started
         if started:

@@ -33,11 +33,13 @@ class Snapshot(NamedTuple):
     failed: int
     timed_out: int
     coalesced: int
+    missed: int
     paused: int
     last_start: int | None
     last_end: int | None
     running: int
     active: int
+    queued: int
     instances: int
     slot: int | None
     until: int
@@ -56,6 +58,7 @@ class Owner:
         self.failed: list[tuple[int, str]] = []
         self.returned: list[tuple[Any, Any]] = []
         self.left: list[int] = []
+        self.decided: list[tuple[int, str, int, int, int, int]] = []
 
     def _job_failed(self, reference: int, error: BaseException) -> None:
         self.failed.append((reference, repr(error)))
@@ -63,8 +66,11 @@ class Owner:
     def _job_returned(self, ticket: Any, awaitable: Any) -> None:
         self.returned.append((ticket, awaitable))
 
-    def _job_left(self, reference: int) -> None:
+    def _job_left(self, reference: int, snapshot: Any = None) -> None:
         self.left.append(reference)
+
+    def _job_decided(self, reference: int, decision: str, when: int, slot: int, count: int, late: int) -> None:
+        self.decided.append((reference, decision, when, slot, count, late))
 
 
 class Jobs:
@@ -88,10 +94,10 @@ class Jobs:
     def now(self) -> int:
         return self.engine.time_ns()
 
-    def every(self, interval: float, callback: Any, *args: Any, delay: float | None = None, **options: Any) -> int:
+    def every(self, interval: float, callback: Any, *args: Any, first: float | None = None, **options: Any) -> int:
         """`until` in seconds from now."""
         return self.add(
-            callback, args, interval, None, self.now() + ns(interval if delay is None else delay), **options
+            callback, args, interval, None, self.now() + ns(interval if first is None else first), **options
         )
 
     def after(self, delay: float, callback: Any, *args: Any, **options: Any) -> int:
@@ -118,13 +124,21 @@ class Jobs:
         jitter: float = 0,
         max_runs: int = 0,
         immediate: bool = False,
+        held: bool = False,
+        grace: float | None = None,
+        catch_up: str = "one",
+        queues: bool = False,
+        from_end: bool = False,
+        delay: float = 0,
+        begin: int = -NEVER,
     ) -> int:
         end = NEVER
         if until is not None:
             end = (self.engine.wall_ns() if wall else self.now()) + ns(until)
         reference: int = self.engine.add(
-            callback, args, ns(interval), schedule, slot, wall, managed, instances, end, ns(jitter), max_runs, immediate
-        )
+            callback, args, ns(interval), schedule, slot, wall, managed, instances, end, ns(jitter), max_runs,
+            immediate, held, NEVER if grace is None else ns(grace), catch_up, queues, from_end, ns(delay), begin,
+        )  # fmt: skip
         return reference
 
     def remove(self, reference: int) -> bool | None:

@@ -52,7 +52,7 @@ def test_what_fell_before_the_start_collapses_into_one_run_and_the_grid_goes_on(
 def test_the_next_slot_counts_from_the_slot_and_not_from_the_run(jobs, clock, times, note):
     jobs.start()
     jobs.every(1, lambda: (note(), clock.sleep(0.3)))
-    jobs.every(1, lambda: clock.sleep(0.4), delay=0.9)
+    jobs.every(1, lambda: clock.sleep(0.4), first=0.9)
     clock.advance(3)
     assert times == [1.3, 2.3, 3.3]
 
@@ -923,7 +923,7 @@ def test_a_ticket_is_made_by_an_engine_only(jobs):
 
 def test_alarms_fire_while_a_callback_sleeps_and_nothing_else_does(jobs, clock, times, note):
     jobs.start()
-    jobs.every(1, note, delay=1.5)
+    jobs.every(1, note, first=1.5)
     jobs.call_alarm(3 * S, lambda: times.append(("alarm", clock.time())))
     handle = jobs.call_alarm(2 * S, lambda: times.append("cancelled"))
     jobs.after(1, clock.sleep, 4)
@@ -1057,9 +1057,9 @@ def test_what_a_snapshot_tells(jobs, clock):
             pass
 
     device = Device()
-    job = jobs.every(2, device.poll, 7, delay=3, until=100, max_runs=9, instances=4)
+    job = jobs.every(2, device.poll, 7, first=3, until=100, max_runs=9, instances=4)
     assert jobs.look(job)[2:] == (
-        *(device.poll, WALL + 3 * S, True, False, 2 * S, None, False, 0, 0, 0, 0, 0, 0, None, None, 0, 0, 4),
+        *(device.poll, WALL + 3 * S, True, False, 2 * S, None, False, 0, 0, 0, 0, 0, 0, 0, None, None, 0, 0, 0, 4),
         *(WALL + 3 * S, WALL + 100 * S, 9, False),
     )
     jobs.start()

@@ -31,6 +31,22 @@ class Options(NamedTuple):
     jitter: float
     max_runs: int
     immediate: bool
+    grace: float | None
+    catch_up: str
+    queues: bool
+    from_end: bool
+    delay: float
+
+    @property
+    def single(self) -> Options:
+        return self._replace(max_runs=0, immediate=False, until=None, catch_up="one", queues=False, from_end=False)
+
+    @property
+    def valid(self) -> Options:
+        """`from_end` excludes what makes no sense with it."""
+        if not self.from_end:
+            return self
+        return self._replace(instances=1, catch_up="none" if self.catch_up == "none" else "one", queues=False)
 
 
 class World:
@@ -44,6 +60,8 @@ class World:
         self.jobs.owner = self  # type: ignore[assignment]
         self.engine = self.jobs.module.JobEngine(self, 1, self.clock, "jobs", "p-")
         self.jobs.engine = self.engine
+        self.engine.explain(5)
+        self.engine.observe(3)
         self.schedules = [self.jobs.schedule(each, each, seconds=True) for each in EXPRESSIONS]
         self.references: list[int] = []
         self.tickets: list[Any] = []
@@ -57,9 +75,12 @@ class World:
     def _job_failed(self, reference: int, error: BaseException) -> None:
         self.trace.append(("failed", self.number(reference), repr(error), self.current()))
 
-    def _job_left(self, reference: int) -> None:
+    def _job_left(self, reference: int, snapshot: Any = None) -> None:
         self.trace.append(("left", self.number(reference)))
         assert self.engine.snapshot(reference) is None
+
+    def _job_decided(self, reference: int, decision: str, *what: int) -> None:
+        self.trace.append((self.number(reference), decision, *what, self.current()))
 
     def number(self, reference: int) -> int | None:
         """None for one that is being registered."""
@@ -107,16 +128,17 @@ class World:
         engine, jobs = self.engine, self.jobs
         match action:
             case ("every", interval, delay, options, script):
-                options = options._replace(jitter=min(options.jitter, interval / 2))
+                options = options.valid._replace(jitter=min(options.jitter, interval / 2))
                 self.add(script, options, interval, None, jobs.now() + ns(delay), False)
             case ("cron", number, options, script):
                 schedule = self.schedules[number]
+                options = options._replace(from_end=False)
                 self.add(script, options, 0, schedule, schedule.next(self.wall()), True)
             case ("after", delay, options, script):
-                options = options._replace(max_runs=0, immediate=False, until=None)
+                options = options.single
                 self.add(script, options, 0, None, jobs.now() + ns(delay), False)
             case ("at", delay, options, script):
-                options = options._replace(max_runs=0, immediate=False, until=None)
+                options = options.single
                 self.add(script, options, 0, None, self.wall() + ns(delay), True)
             case ("plain", interval, number, single):
                 schedule = None if number is None or single else self.schedules[number]
@@ -157,6 +179,10 @@ class World:
                 return self.state()
             case ("run_job", number):
                 return engine.running and self.job(number) and engine.run_job(self.job(number))
+            case ("decide", number, decision, slot):
+                return self.job(number) and engine.decide(self.job(number), decision, self.wall() - ns(slot))
+            case ("observe", most):
+                engine.observe(most)
             case (what, number):  # remove, pause, resume
                 return self.job(number) and getattr(self.jobs, what)(self.job(number))
         return None
@@ -175,6 +201,7 @@ class World:
                            schedule=each.schedule and each.schedule.label) for each in seen],
             [(schedule.steps, schedule.jobs) for schedule in self.schedules],
             [(handle.when(), handle.done(), handle.cancelled()) for handle in self.handles],
+            [engine.decisions(each) for each in self.references],
             len(engine), engine.running, engine.stats(), engine._next_due_ns(), engine._next_alarm_ns(),
             engine.time_ns(), engine.wall_ns(), self.current(),
         )  # fmt: skip
@@ -192,6 +219,11 @@ options = st.builds(
     jitter=st.sampled_from([0, 0, 0.25, 1]),
     max_runs=st.sampled_from([0, 0, 1, 2, 5]),
     immediate=st.booleans(),
+    grace=st.sampled_from([None, None, None, 0, 0.5, 2]),
+    catch_up=st.sampled_from(["one", "one", "none", "all"]),
+    queues=st.booleans(),
+    from_end=st.sampled_from([False, False, True]),
+    delay=st.sampled_from([0, 0, 0, 0.5, 3]),
 )
 changes = st.one_of(
     st.tuples(st.sampled_from(["remove", "pause", "resume", "run_job", "run_job"]), numbers),
@@ -199,12 +231,15 @@ changes = st.one_of(
     st.tuples(st.just("reschedule"), numbers, st.just("cron"), numbers),
     st.tuples(st.sampled_from(["claim", "finish", "finish", "give_back"]), numbers, st.booleans(), st.booleans()),
     st.tuples(st.just("cancel"), numbers),
+    st.tuples(st.just("decide"), numbers, st.sampled_from(["retry", "timeout"]), moments),
+    st.tuples(st.just("observe"), st.sampled_from([0, 1, 3, 100])),
     st.tuples(st.sampled_from(["pause_all", "resume_all"])),
     st.tuples(st.sampled_from(["stop", "start", "start"])),
 )
 inside = st.one_of(
     changes,
     st.tuples(st.just("sleep"), moments),
+    st.tuples(st.just("step_wall"), st.sampled_from([-100, -1.5, 0.5, 90])),
     st.tuples(st.just("raise")),
     st.tuples(st.just("look")),
 )
@@ -258,7 +293,7 @@ class Twins(RuleBasedStateMachine):
     def sleep(self, duration):
         self.together("sleep", duration)
 
-    @rule(duration=st.sampled_from([-100, -1.5, 0.5, 90]))
+    @rule(duration=st.sampled_from([-12_000, -100, -1.5, -0.5, -0.0004, 0.0004, 0.5, 90, 12_000]))
     def step_wall(self, duration):
         self.together("step_wall", duration)
 

@@ -266,7 +266,7 @@ def test_a_refused_submit_ends_the_loop_and_leaves_no_count_behind(make, logged,
     executor = Hand()
     executor.refusing = True
     jobs = make(executor)
-    every, once = jobs.every(HOUR, nothing, managed=managed, delay=0), jobs.after(0, nothing, managed=managed)
+    every, once = jobs.every(HOUR, nothing, managed=managed, first=0), jobs.after(0, nothing, managed=managed)
     jobs.start()
     assert wait_until(lambda: not jobs.running)
     assert jobs.stop(WAIT)
@@ -301,7 +301,7 @@ def test_a_pool_shut_down_behind_us_ends_the_loop(make, logged):
 def test_a_run_that_an_executor_drops_leaves_nothing_behind(make, managed, removed):
     executor = Hand()
     jobs = make(executor)
-    every, once = jobs.every(HOUR, nothing, managed=managed, delay=0), jobs.after(0, nothing, managed=managed)
+    every, once = jobs.every(HOUR, nothing, managed=managed, first=0), jobs.after(0, nothing, managed=managed)
     jobs.start()
     assert wait_until(lambda: len(executor.tasks) == 2)
     assert (jobs.look(every).running, jobs.stats().started) == (1, 2)
@@ -321,7 +321,7 @@ def test_a_run_that_an_executor_drops_leaves_nothing_behind(make, managed, remov
 def test_a_managed_run_of_another_executor_that_fails_is_told_of(make):
     executor = Hand()
     jobs = make(executor)
-    job = jobs.every(HOUR, lambda ticket: 1 / 0, managed=True, delay=0)
+    job = jobs.every(HOUR, lambda ticket: 1 / 0, managed=True, first=0)
     jobs.start()
     assert wait_until(lambda: executor.tasks)
     executor.run()
@@ -346,6 +346,105 @@ def test_what_waits_for_a_stop_is_waited_for_by_nobody_inside(make):
     assert done.wait(WAIT)
     assert jobs.stop(WAIT)
     assert results == [True]
+
+
+# Policies.
+
+
+def test_a_run_that_waits_for_a_worker_says_so(make):
+    jobs = make(1)
+    jobs.explain(4)
+    started, release = threading.Event(), threading.Event()
+    jobs.after(0, lambda: (started.set(), release.wait(WAIT)))
+    job = jobs.every(HOUR, nothing)
+    jobs.start()
+    assert started.wait(WAIT)
+    assert jobs.run_job(job)
+    assert [note[0] for note in jobs.decisions(job)] == ["pool full"]
+    release.set()
+    assert wait_until(lambda: jobs.look(job).succeeded == 1)
+    assert jobs.run_job(job)
+    assert wait_until(lambda: jobs.look(job).succeeded == 2)
+    assert [note[0] for note in jobs.decisions(job)] == ["pool full", "ran", "ran"]
+
+
+@pytest.mark.parametrize("managed", [False, True])
+def test_a_backlog_goes_on_whatever_the_executor(make, executor, managed):
+    """Nothing else is due that could wake the loop."""
+    jobs = make(executor)
+    slots = []
+
+    def call(*tickets):
+        slots.append(jobs.current())
+        for ticket in tickets:
+            ticket.finish(False)
+
+    job = jobs.every(HOUR, call, first=-9.5 * HOUR, catch_up="all", managed=managed)
+    jobs.start()
+    assert wait_until(lambda: jobs.snapshot(job).succeeded == 10)
+    assert (len(slots), jobs.look(job).coalesced) == (10, 0)
+
+
+def test_a_backlog_goes_on_when_an_executor_tells_of_the_end_later(make):
+    hand = Hand()
+    jobs = make(hand)
+    job = jobs.every(HOUR, nothing, first=-2.5 * HOUR, catch_up="all")
+    jobs.start()
+    for number in range(3):
+        assert wait_until(lambda: hand.tasks)
+        assert jobs.look(job).queued == 2 - number
+        hand.run()
+    assert wait_until(lambda: jobs.look(job).succeeded == 3)
+
+
+def test_a_backlog_goes_on_after_a_stop_that_was_taken_back(make):
+    """A run ended in between, and no further slot comes that could see to it."""
+
+    class Clock(SteppedClock):
+        def wait(self, event, timeout):
+            if asleep.is_set():
+                waiting.set()
+                go.wait(WAIT)
+            else:
+                event.wait(0.001)
+
+    asleep, waiting, go = threading.Event(), threading.Event(), threading.Event()
+    tickets = []
+    jobs = make(1, Clock())
+    job = jobs.every(1, tickets.append, first=-2.5, until=0, catch_up="all", managed=True)
+    jobs.start()
+    assert wait_until(lambda: tickets)
+    asleep.set()
+    assert waiting.wait(WAIT)
+    assert not jobs.stop(0)
+    tickets[0].finish(False)
+    assert jobs.look(job).queued == 2
+    jobs.start()
+    asleep.clear()
+    go.set()
+    assert wait_until(lambda: len(tickets) == 2)
+    tickets[1].finish(False)
+    assert wait_until(lambda: len(tickets) == 3)
+    tickets[2].finish(False)
+    assert wait_until(lambda: jobs.owner.left == [job])
+
+
+def test_from_end_goes_on_if_a_stop_drops_the_run_besides_that_its_slot_found(make):
+    jobs = make(1)
+    started, release = threading.Event(), threading.Event()
+    jobs.after(0, lambda: (started.set(), release.wait(WAIT)))
+    jobs.start()
+    assert started.wait(WAIT)
+    job = jobs.every(0.05, nothing, from_end=True)
+    assert jobs.run_job(job)
+    assert wait_until(lambda: jobs.look(job).coalesced == 1)
+    assert jobs.look(job).next is None
+    jobs.stop(0)
+    release.set()
+    assert jobs.stop(WAIT)
+    assert jobs.look(job).next is not None
+    jobs.start()
+    assert wait_until(lambda: jobs.look(job).succeeded > 1)
 
 
 # Forks.
@@ -424,6 +523,48 @@ def test_a_forked_child_finds_its_jobs_and_nothing_that_runs(engine_name):
         assert jobs.running
         release.set()
         assert wait_until(lambda: jobs.look(waiting).succeeded == 2 and ran == [1, 1, 2])
+        assert jobs.stop(20)
+        jobs._check()
+        """
+        ),
+        engine=engine_name,
+    )
+    assert_quiet(process)
+
+
+@forks
+def test_a_forked_child_has_no_backlogs_and_periods_go_on(engine_name):
+    process = run_python(
+        program(
+            """
+        jobs = Jobs(impl, executor=1)
+        jobs.explain(4)
+        release, inside, ran = threading.Event(), threading.Event(), []
+        blocked = jobs.every(3600, lambda: (inside.set(), release.wait(20)), first=0, from_end=True)
+        jobs.start()
+        assert inside.wait(20)
+        few = jobs.every(3600, lambda: ran.append(1), first=-2.5 * 3600, catch_up="all", max_runs=3)
+        assert wait_until(lambda: jobs.look(few).queued == 2)
+        start = jobs.look(blocked).last_start
+
+        def check():
+            jobs._check()
+            assert jobs.stats().dropped == 0
+            seen = jobs.look(blocked)
+            assert seen.running == 0
+            assert abs(seen.next - start - 3600 * 10**9) < 10**9  # two readings of the wall clock
+            seen = jobs.look(few)
+            assert (seen.running, seen.queued, seen.ticks_left, seen.next is None) == (0, 0, 3, False), seen
+            assert [note[0] for note in jobs.decisions(few)] == ["pool full", "dropped", "dropped"]
+            jobs.start()
+            assert jobs.run_job(few)
+            assert wait_until(lambda: ran == [1])
+            assert jobs.stop(20)
+            jobs._check()
+
+        in_child(check)
+        release.set()
+        assert wait_until(lambda: ran == [1, 1, 1] and jobs.owner.left == [few])
         assert jobs.stop(20)
         jobs._check()
         """

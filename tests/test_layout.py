@@ -34,7 +34,7 @@ ENGINE_NAMES = {
     *("__version__", "engine_name", "preview"),
 }
 
-JOB_NAMES = {"CancelToken", "JobCancelled", "JobInfo", "JobRun", "Scheduler", "current_run"}
+JOB_NAMES = {"CancelToken", "Decision", "JobCancelled", "JobEvent", "JobInfo", "JobRun", "Scheduler", "current_run"}
 
 # At import time a module imports only what stands above it here, never its own line. What a function imports
 # when it is called is free: it happens later. `testing` is for users' tests; nobody imports it.
@@ -44,11 +44,13 @@ LAYERS = (
     {"clock", "lifecycle", "stats", "waiting"},
     {"_engine", "_pure"},
     {"engine"},
-    {"coroutines", "private_loop", "schedule", "token", "virtual_loop"},
+    {"coroutines", "events", "private_loop", "schedule", "token", "virtual_loop"},
     {"job", "job_run", "options", "schedules"},
-    {"book", "commands", "forecast", "runner", "signals", "table", "trigger"},
+    {"announcer", "book", "commands", "explanations", "forecast", "runner", "signals", "table", "trigger"},
     {"cancellation", "idle", "scheduler_queue", "views"},
-    {"registry", "worker"},
+    {"owner", "worker"},
+    {"registry"},
+    {"life"},
     {"scheduler"},
     {"__init__"},
     {"django", "fastapi"},

@@ -184,6 +184,7 @@ class Core:
         Callback, arguments and error live in the frame of `_call`: all are gone when the run ends.
         """
         try:
+            self.settle()  # what was decided before is told before
             self._call(run, session)
         finally:
             self.end(run)
@@ -247,6 +248,22 @@ class Core:
 
     def settle(self) -> None:
         """Tell of what has changed while the lock was held; nothing among timers has to be told."""
+
+    # -- sessions ---------------------------------------------------------------------------------------
+
+    def begin(self, session: Session) -> None:
+        """Under the lock."""
+        self.session = session
+
+    def go_on(self) -> None:
+        """A stop was taken back. Nothing held."""
+
+    def longest_wait_ns(self) -> int:
+        """How long the loop may sleep at most; NEVER: as long as nothing is due."""
+        return NEVER
+
+    def note_busy(self, session: Session, full: bool) -> None:
+        """Whether all workers of a session are inside of callbacks, or not. Under the lock."""
 
     # -- state ------------------------------------------------------------------------------------------
 

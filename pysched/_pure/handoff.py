@@ -114,13 +114,18 @@ class Pool:
             if run is None:
                 self._active -= 1
                 return False
-            self._busy += 1
+            self._count_busy(1)
         try:
             core.execute(run, self._session)
         finally:
             with core.lock:
-                self._busy -= 1
+                self._count_busy(-1)
         return True
+
+    def _count_busy(self, change: int) -> None:
+        """Under the lock."""
+        self._busy += change
+        self._core.note_busy(self._session, self._busy >= self._max_workers)
 
     def _drained(self, future: Future[None]) -> None:
         """Take back the count of a drain that was cancelled, or whose pool broke, before it began."""

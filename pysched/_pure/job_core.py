@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from pysched._pure.core import Core
 from pysched._pure.job_table import JobTable
-from pysched._pure.jobs import JobCall
-from pysched._pure.snapshot import snapshot_of
+from pysched._pure.jobs import JobCall, Step
+from pysched._pure.snapshot import snapshot_at, snapshot_of
 from pysched._pure.ticket import Ticket
 from pysched.awaitables import is_awaitable
-from pysched.clock import NEVER, DrivingClock
+from pysched.clock import NEVER, DrivingClock, SystemClock
 from pysched.reports import log_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pysched._pure.core import Session
-    from pysched._pure.jobs import Alarm, Job, JobState, Step
+    from pysched._pure.jobs import Alarm, Job, JobState
     from pysched._pure.snapshot import Snapshot
     from pysched._pure.timers import Run
     from pysched.clock import Clock
@@ -32,25 +32,53 @@ if TYPE_CHECKING:
 __all__ = ["JobCore"]
 
 LATEST_WALL = NEVER - (1 << 55)
+SECOND = 1_000_000_000
+"""How long a step of the wall clock may go unnoticed, and how late a run may be that was not missed."""
+QUICK = 20_000
 SEED = 0x9E3779B97F4A7C15
 
 
 class JobCore(Core):
-    """`owner` has `_job_failed(reference, error)`, `_job_returned(ticket, awaitable)` and `_job_left(reference)`."""
+    """`owner` has `_job_failed`, `_job_returned`, `_job_left` and so on: see `job_engine`."""
 
     table: JobTable
 
     def __init__(self, owner: Any, clock: Clock, name: str) -> None:
         super().__init__(clock, name, None)
         self.owner = owner
+        self.watched = False  # whether the owner does the runs of jobs that are not managed, too
         # With the clock of a test a run of the test can be repeated.
-        seed = SEED if isinstance(clock, DrivingClock) else (time.time_ns() ^ id(self)) & (1 << 64) - 1
-        self.table = JobTable(seed | 1)
+        driven = isinstance(clock, DrivingClock)
+        seed = SEED if driven else (time.time_ns() ^ id(self)) & (1 << 64) - 1
+        self.table = JobTable(seed | 1, tolerance=0 if driven else SECOND)
 
     # -- clocks -----------------------------------------------------------------------------------------
 
     def read_wall(self) -> None:
-        self.table.steps.wall_offset = self.wall_ns() - self.now()
+        """Look at the wall clock, as everybody does for whom it may have moved. Not under the lock."""
+        offset = self._wall_offset()
+        now = self.now()
+        with self.lock:
+            self.table.see_wall(offset, now)
+            head = self.table.head()
+            if head is not None:
+                self._wake_for(head[2])
+
+    def _wall_offset(self) -> int:
+        """The wall clock minus the monotonic clock.
+
+        What comes between two readings of the system's would look like a step: of three tries the quickest counts.
+        """
+        if type(self.clock) is not SystemClock:
+            return self.wall_ns() - self.now()
+        offset, quickest, tries = 0, NEVER, 0
+        while tries < 3 and quickest > QUICK:
+            before, wall, after = self.now(), self.wall_ns(), self.now()
+            if after - before < quickest:
+                quickest = after - before
+                offset = wall - after  # the least that it can be: runs are late by that, never early
+            tries += 1
+        return offset
 
     def wall_ns(self) -> int:
         """The clock of a test may be beyond what the compiled engine's time can be; there it stands still."""
@@ -67,7 +95,9 @@ class JobCore(Core):
             self.read_wall()
         with self.lock:
             self._check_room(1)
+            watched = self.table.on_wall
             self.table.add_job(job, state, now_ns, held)
+            self._wake_to_watch(watched)
             if job.armed:
                 self._wake_for(job)
 
@@ -102,11 +132,23 @@ class JobCore(Core):
             return None
         with self.lock:
             self.announce()
+            watched = self.table.on_wall
             step = self.table.change(job, way, *args)
             if step is not None:
-                self._wake_for_run(job, step.queues)
+                self._wake_to_watch(watched)
+                self._wake_for_run(job, self._feed(job) or step.queues)
         self.settle()
         return step
+
+    def _feed(self, job: Job) -> bool:
+        """Let runs of its backlog go on, if instances are free; whether there were any. Under the lock."""
+        session = self.session
+        return session is not None and not session.stopping and not session.ended and self.table.feed(job)
+
+    def go_on(self) -> None:
+        for job in list(self.table.jobs.values()):
+            if job.state.backlog:
+                self.change(job, unchanged)
 
     def resume_all(self) -> None:
         now = self.look()
@@ -116,24 +158,55 @@ class JobCore(Core):
 
     def _wake_for_run(self, job: Job, queued: bool) -> None:
         """Wake the loop for a run of a job that waits, or is due before what it sleeps for. Under the lock."""
-        session = self.session
-        if session is not None and queued:
-            session.sleeps_until_ns = -NEVER
-            session.wake.set()
+        if queued:
+            self._wake()
         elif job.armed:
             self._wake_for(job)
 
+    def _wake_to_watch(self, watched: int) -> None:
+        """Wake the loop if it sleeps without a look at the wall clock, and there is a job on it now. Under the lock."""
+        if self.table.on_wall and not watched:
+            self._wake()
+
+    def _wake(self) -> None:
+        session = self.session
+        if session is not None:
+            session.sleeps_until_ns = -NEVER
+            session.wake.set()
+
     def settle(self) -> None:
-        """Let go of the jobs that have left, and tell the owner."""
-        while self.table.left:
+        """Tell the owner what was decided, let go of the jobs that have left, and tell of them."""
+        while self.table.has_tidings:
             with self.lock:
-                job = self.table.bury()
-            if job is not None:
+                news = self.table.next_news()
+                left = self.table.bury() if news is None else None
+            if news is not None:
+                try:
+                    self.owner._job_decided(news.reference, *news.note)
+                except BaseException as failure:
+                    log_error(f"{self.name}: what became of slots could not be told", failure)
+            if left is not None:
+                job, state = left
+                snapshot = snapshot_at(job, state, self.table.steps, 0) if self.table.observed else None
                 job.release()
                 try:
-                    self.owner._job_left(job.reference)
+                    self.owner._job_left(job.reference, snapshot)
                 except BaseException as failure:
                     log_error(f"{self.name}: the end of a job could not be told", failure)
+
+    # -- sessions ---------------------------------------------------------------------------------------
+
+    def begin(self, session: Session) -> None:
+        self.table.steps.start_ns = session.started_ns
+        self.table.steps.pool_full = False
+        super().begin(session)
+
+    def longest_wait_ns(self) -> int:
+        return SECOND if self.table.on_wall else NEVER
+
+    def note_busy(self, session: Session, full: bool) -> None:
+        if session is self.session:
+            self.table.steps.pool_full = full
 
     # -- runs -------------------------------------------------------------------------------------------
 
@@ -179,6 +252,13 @@ class JobCore(Core):
             super()._call(run, session)
             return
         callback, args, _ = run.take()
+        if self.watched and run.ticket is None:
+            run.ticket = Ticket(self, run)
+            try:
+                self.owner._job_runs(run.ticket, callback, args)
+            except BaseException as error:
+                self.fail(run, error)
+            return
         outcome: defaultdict[int, object] = defaultdict(partial(callback, *args))  # called in C, as there
         try:
             result = outcome[0]
@@ -219,9 +299,10 @@ class JobCore(Core):
         finally:
             with self.lock:
                 self.announce()
+                self.table.steps.pool_full = False  # this worker is free
                 if self.table.end(run, end_ns, dropped) and dropped:
                     self.lateness.remove(run.late_ns)
-                self._wake_for_run(run.job, False)
+                self._wake_for_run(run.job, self._feed(run.job))
             self.settle()
 
     def current(self) -> tuple[int, int, int] | None:
@@ -235,3 +316,7 @@ class JobCore(Core):
     def is_calling(self, reference: int) -> bool:
         runs = list(self.table.runs.values())
         return any(isinstance(run, JobCall) and run.job.reference == reference and run.thread for run in runs)
+
+
+def unchanged(job: Job, state: JobState) -> Step:  # noqa: ARG001
+    return Step(state)

@@ -5,7 +5,10 @@ A job is named by its reference, an int never used twice by an engine.
 The owner, a `Scheduler`, is told, with nothing held:
 `_job_failed(reference, error)`   a run that is not managed has raised `error`, before the run is accounted for;
 `_job_returned(ticket, awaitable)`   its callback has returned an awaitable: from now on it is managed, by this ticket;
-`_job_left(reference)`            a job has left by itself, after its last run.
+`_job_left(reference, snapshot)`  a job has left by itself, after its last run; the snapshot is None unless `observe`d;
+`_job_decided(reference, decision, when, slot, count, late)`   what became of slots, if `observe`d; times are ns on the
+wall clock;
+`_job_runs(ticket, callback, args)`   it is to do a run that is not managed, if `watch`ed.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from pysched._pure.handle import new_handle
 from pysched._pure.invariants import check_table
 from pysched._pure.job_core import JobCore
 from pysched._pure.job_invariants import check_jobs
-from pysched._pure.jobs import Alarm, Job, JobState
+from pysched._pure.jobs import Alarm, Job, JobState, Policy
 from pysched._pure.snapshot import snapshot_of
 from pysched._pure.timers import Timer
 from pysched.callbacks import is_simple
@@ -27,6 +30,7 @@ from pysched.clock import NEVER, SystemClock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pysched._pure.decisions import Note
     from pysched._pure.handle import TimerHandle
     from pysched._pure.schedule import CalendarSchedule
     from pysched._pure.snapshot import Snapshot
@@ -72,16 +76,28 @@ class JobEngine(Dispatcher):
         max_runs: int = 0,
         immediate: bool = False,
         held: bool = False,
+        grace: int = NEVER,
+        catch_up: str = "one",
+        queues: bool = False,
+        from_end: bool = False,
+        delay: int = 0,
+        begin: int = -NEVER,
     ) -> int:
         """Adds a job and returns its reference; O(log n).
 
         `period` ns, or `schedule`, or neither: one slot.  `slot`: the first, ns on the wall clock if `wall`, else on
         the monotonic clock.  `managed`: `callback(ticket)` is called instead of `callback(*args)`.  `until` is on the
         same clock, `jitter` ns, `max_runs` 0: any number.  `held`: nothing of it runs before `arm`.
+        `grace` ns: slots that are later are left out.  `catch_up`: "one", "none" or "all" of slots that were missed.
+        `queues`: slots that find all instances busy wait.  `from_end`: `period` counts from the end of each run.
+        `delay` ns: each slot is due so much later.  `begin`: no slot of a schedule is before it, on the wall clock.
         """
         single = not period and schedule is None
-        state = JobState(period, schedule, wall, slot, single, until, ticks_left=max_runs or None, immediate=immediate)
-        job = Job(callback, args, managed, instances, jitter)
+        state = JobState(
+            period, schedule, wall, slot, single, until, begin, ticks_left=max_runs or None, immediate=immediate
+        )
+        policy = Policy(grace, catch_up, queues, from_end, delay)
+        job = Job(callback, args, managed, instances, jitter, policy)
         self._core.add_job(job, state, self._core.now(), held)
         return job.reference
 
@@ -172,11 +188,19 @@ class JobEngine(Dispatcher):
             queued = self._core.change(job, self._core.table.steps.run_besides, now) is not None
         return queued if job.state.is_here else None
 
-    def reschedule(self, reference: int, period: int, schedule: CalendarSchedule | None, slot: int, wall: bool) -> bool:
+    def reschedule(
+        self,
+        reference: int,
+        period: int,
+        schedule: CalendarSchedule | None,
+        slot: int,
+        wall: bool,
+        begin: int = -NEVER,
+    ) -> bool:
         """Gives the job a new grid; counters, pause and runs in progress stay, runs that wait are dropped."""
         self._core.read_wall()
         job = self._core.table.find(reference)
-        step = self._core.change(job, self._core.table.steps.rescheduled, period, schedule, slot, wall)
+        step = self._core.change(job, self._core.table.steps.rescheduled, period, schedule, slot, wall, begin)
         return step is not None
 
     # -- all jobs ---------------------------------------------------------------------------------------
@@ -206,6 +230,41 @@ class JobEngine(Dispatcher):
         steps, now = self._core.table.steps, self._core.now()
         views = [snapshot_of(job, steps, now) for job in list(self._core.table.jobs.values())]
         return [found for found in views if found is not None]
+
+    # -- decisions --------------------------------------------------------------------------------------
+
+    def explain(self, count: int) -> None:
+        """Of each job the latest `count` decisions are noted from now on; 0: none.  Nothing where there are jobs."""
+        with self._core.lock:
+            self._core.table.explain(count)
+
+    def observe(self, most: int) -> None:
+        """The owner is told of slots without a run (`_job_decided`); `most` may wait to be told, 0: no more is told."""
+        with self._core.lock:
+            self._core.table.observe(most)
+
+    def watch(self, watched: bool) -> None:
+        """From now on the owner does the runs of jobs that are not managed, too, by `_job_runs`."""
+        self._core.watched = watched
+
+    def decide(self, reference: int, decision: str, slot_wall_ns: int) -> None:
+        """Notes a decision of the owner's about a job: "retry" or "timeout"."""
+        table = self._core.table
+        if not table.steps.noting:
+            return
+        now = self._core.now()
+        job = table.find(reference)
+        if job is not None:
+            with self._core.lock:
+                table.change(job, table.steps.noted, decision, slot_wall_ns, now)
+
+    def decisions(self, reference: int) -> list[Note] | None:
+        """The latest decisions about a job, `(decision, when, slot, count, late)` each, times in ns on the wall clock.
+
+        None if there is no such job.
+        """
+        job = self._core.table.find(reference)
+        return None if job is None else list(job.state.notes)
 
     def __len__(self) -> int:
         """How many jobs there are."""
@@ -268,9 +327,14 @@ class JobEngine(Dispatcher):
     def _check(self) -> None:
         with self._core.lock:
             check_table(self._core.table)
-            check_jobs(self._core.table)
+            begun = self._core.session is not None
+            check_jobs(self._core.table, begun, begun and self.running)
 
     # -- what a DrivingClock asks, so that time-outs fire while a callback sleeps; fork ------------------
+
+    def _next_due_ns(self) -> int | None:
+        self._core.read_wall()  # a step of the wall clock is noticed at once
+        return super()._next_due_ns()
 
     def _run_next(self, now_ns: int) -> bool:
         self._core.read_wall()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from pysched._pure.job_slots import BACKLOG
+from pysched._pure.job_table import DRIFT
 from pysched._pure.jobs import Job, JobCall, Phase
 
 if TYPE_CHECKING:
@@ -13,8 +15,15 @@ if TYPE_CHECKING:
 __all__ = ["check_jobs"]
 
 
-def check_jobs(table: JobTable) -> None:
-    """Assert every invariant of jobs. Under the lock of the engine."""
+def check_jobs(table: JobTable, begun: bool, started: bool) -> None:
+    """Assert every invariant of jobs. Under the lock of the engine.
+
+    It has `begun`, and is not stopped yet; if it is `started`, nobody has asked for a stop either.
+    """
+    assert table.on_wall == sum(job.state.wall for job in table.jobs.values()), (
+        "the count of jobs on the wall clock is wrong"
+    )
+    assert abs(table.steps.wall_offset - table.steps.planned_offset) < DRIFT, "jobs are planned with an old offset"
     calls = Counter(run.job for run in table.runs.values() if isinstance(run, JobCall))
     known = set(table.jobs.values())
     for timer in [*table.armed_timers(), *table.ready.values()]:
@@ -33,5 +42,11 @@ def check_jobs(table: JobTable) -> None:
         # More are active than are called of a managed job, and of one whose callback has returned an awaitable.
         assert calls[job] <= state.active or job.managed
         assert not state.owed or (state.single and state.phase is Phase.ENDED)
+        assert len(state.backlog) <= BACKLOG, "a backlog is too long"
+        assert not (state.backlog and state.single), "a single slot waits in a backlog"
+        assert not (state.backlog and started and job.has_room(state)), "a backlog waits beside a free instance"
+        assert not state.backlog or begun, "a backlog is still there after a stop"
         assert state.slot < state.until or job.state.slot >= 2**63 - 1 or state.phase is not Phase.PENDING
-        assert state.phase is not Phase.ENDED or waiting or state.active or state.owed, "a job has ended and stays"
+        assert state.phase is not Phase.ENDED or waiting or state.active or state.owed or state.backlog, (
+            "a job has ended and stays"
+        )

@@ -8,55 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pysched._pure.jobs import JobState, Outcome, Phase, Step, Waiting
+from pysched._pure.decisions import COALESCED, DROPPED, RAN
+from pysched._pure.job_slots import Slots, pass_by, settled, ticked
+from pysched._pure.jobs import JobState, Outcome, Phase, Step
 from pysched.clock import NEVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pysched._pure.jobs import Job, JobCall
     from pysched._pure.schedule import CalendarSchedule
 
 __all__ = ["Steps", "buried", "discarded", "removed"]
 
-COUNTED = 10_000
-"""Slots of a calendar in one gap that are counted one by one."""
 
-WORD = (1 << 64) - 1
+class Steps(Slots):
+    __slots__ = ()
 
-
-class Steps:
-    """`wall_offset` is the wall clock minus the monotonic clock, as last read; `seed` an odd number of 64 bits."""
-
-    __slots__ = ("_orders", "_random", "all_paused", "wall_offset")
-
-    def __init__(self, orders: Iterator[int], seed: int) -> None:
-        self._orders = orders  # of submission, those of the heap
-        self._random = seed
-        self.all_paused = False
-        self.wall_offset = 0
-
-    # -- slots ------------------------------------------------------------------------------------------
-
-    def offset_of(self, state: JobState) -> int:
-        """The job's clock minus the monotonic clock."""
-        return self.wall_offset if state.wall else 0
-
-    def draw(self, limit: int) -> int:
-        """A number from 0 to below `limit`, by xorshift64* (Vigna, 2016): good enough to spread load."""
-        x = self._random
-        x ^= x >> 12
-        x ^= x << 25 & WORD
-        x ^= x >> 27
-        self._random = x
-        return ((x * 2685821657736338717 & WORD) >> 1) % limit
-
-    def due_of(self, job: Job, state: JobState) -> int:
-        """When the job's slot is due; its jitter, which a single slot has not, is drawn anew at each call."""
-        if state.slot == NEVER:
-            return NEVER
-        due = state.slot - self.offset_of(state)
-        return min(due + self.draw(job.jitter) if job.jitter and not state.single else due, NEVER)
+    # -- in the heap ------------------------------------------------------------------------------------
 
     def armed(self, job: Job, state: JobState) -> JobState:
         """Pending for its slot, or for the run at the start that it still has."""
@@ -68,58 +35,74 @@ class Steps:
 
     def added(self, job: Job, unborn: JobState, state: JobState, now: int, held: bool) -> Step:  # noqa: ARG002
         """The first: a job with `immediate` is due now."""
-        state = state._replace(due_ns=now)
-        return Step(state._replace(phase=Phase.PAUSED) if held else self.armed(job, state), scheduled=1)
+        state = self.armed(job, state._replace(due_ns=now))
+        return Step(state._replace(phase=Phase.PAUSED) if held else state, scheduled=1)
 
     def let_go(self, job: Job, state: JobState) -> Step | None:
         """A job that was added `held` is armed; None if it was removed or paused meanwhile."""
         return Step(self.armed(job, state)) if state.phase is Phase.PAUSED and not state.disabled else None
 
-    def queued(self, state: JobState, slot: int, due_ns: int, ticks: bool) -> JobState:
-        """With one more run in the ready queue; there is room."""
-        return state._replace(waiting=(*state.waiting, Waiting(next(self._orders), slot, due_ns, ticks)))
+    # -- slots ------------------------------------------------------------------------------------------
 
     def tick(self, job: Job, state: JobState, now: int) -> Step | None:
         """The job's slot has come; None if it has not, after all.
 
-        Slots that came while all instances were busy are coalesced; of those that came while the engine was late,
-        the latest is run and the others are coalesced. A job without a further slot leaves the heap.
+        A job without a further slot leaves the heap; one whose period counts from the end of its run does so until
+        then.
         """
         if state.phase is not Phase.PENDING or state.due_ns > now:
             return None
         offset = self.offset_of(state)
-        immediate, passed = state.immediate, 0
-        if immediate:
-            latest, due = state.due_ns + offset, state.due_ns
-            state = state._replace(immediate=False)
-        elif state.slot > now + offset:  # the wall clock was set back: never early
-            return Step(self.armed(job, state))
+        here = now + offset
+        latest, due = None, state.due_ns
+        if state.immediate:
+            step = Step(state._replace(immediate=False))
+            if self.all_paused:
+                step = self.passed(step, due + offset, 1, now)
+            elif job.has_room(state):
+                latest = due + offset
+            else:
+                step = self.left_out(step, COALESCED, due + offset, 1, now)
+        elif state.slot > here:  # the wall clock is behind what was planned: never early
+            return Step(state._replace(due_ns=state.slot - offset, order=next(self._orders)))
+        elif self.all_paused:
+            if state.single:  # it runs on resume
+                return Step(state._replace(phase=Phase.PAUSED))
+            step = self._let_pass(Step(state), here, now)
         else:
-            jitter = min(max(state.due_ns - (state.slot - offset), 0), job.jitter)
-            passed, latest, slot = pass_by(state, now + offset - jitter)
-            state = state._replace(slot=slot)
-            due = latest - offset + jitter
-        if self.all_paused:
-            if state.single and not immediate:  # it runs on resume
-                return Step(state._replace(phase=Phase.PAUSED, slot=latest))
-            state = state._replace(paused=state.paused + passed + 1)
-            return Step(settled(self._armed_if_more(job, state)))
-        if job.has_room(state) and (immediate or state.single or due >= state.busy_until):
-            state = state._replace(coalesced=state.coalesced + passed)
-            if state.ticks_left is not None:
-                state = state._replace(ticks_left=state.ticks_left - 1)
-            state = self._armed_if_more(job, state)
-            return Step(self.queued(state, latest, due, ticks=True), queues=True, coalesced=passed)
-        if state.single:
-            return Step(state._replace(phase=Phase.ENDED, owed=True, slot=latest))
-        passed += 1
-        state = state._replace(coalesced=state.coalesced + passed)
-        return Step(settled(self._armed_if_more(job, state)), coalesced=passed)
+            lag = min(max(due - (state.slot - offset), 0), job.longest_lag)
+            step, latest = self.choose(job, state, now, here - lag, lag)
+            due = 0 if latest is None else latest - offset + lag
+        if latest is None:
+            return step._replace(state=settled(self._armed_if_more(job, step.state)))
+        state = ticked(step.state)
+        if job.policy.from_end and state.period:
+            state = state._replace(slot=NEVER)
+        return self.queued(step._replace(state=self._armed_if_more(job, state)), latest, due, ticks=True)
+
+    def _let_pass(self, step: Step, here: int, now: int) -> Step:
+        """The slots up to `here` come in a pause."""
+        count, latest, slot = pass_by(step.state, here)
+        return self.passed(step._replace(state=step.state._replace(slot=slot)), latest, count + 1, now)
 
     def _armed_if_more(self, job: Job, state: JobState) -> JobState:
-        if state.slot == NEVER or state.ticks_left == 0:
+        if state.slot == NEVER or state.owed or state.spent:
             return state._replace(phase=Phase.ENDED)
         return self.armed(job, state)
+
+    def fed(self, job: Job, state: JobState) -> Step | None:
+        """A free instance is given to the first run of the backlog; None if there is no such instance or run."""
+        if not (state.backlog and state.is_here and job.has_room(state)):
+            return None
+        slot, due = state.backlog[0]
+        return self.queued(Step(state._replace(backlog=state.backlog[1:])), slot, due, ticks=True)
+
+    def noted(self, job: Job, state: JobState, decision: str, slot_wall_ns: int, now: int) -> Step | None:  # noqa: ARG002
+        """A decision of the owner's."""
+        if not state.is_here:
+            return None
+        slot = slot_wall_ns if state.wall else slot_wall_ns - self.planned_offset
+        return Step(state, notes=self.note(state, decision, slot, 1, now))
 
     # -- runs -------------------------------------------------------------------------------------------
 
@@ -127,10 +110,12 @@ class Steps:
         """A run besides the slots; None if all instances are busy, or the job has left."""
         if not (state.is_here and job.has_room(state)):
             return None
-        return Step(self.queued(state, now + self.offset_of(state), now, ticks=False), queues=True)
+        return self.queued(Step(state), now + self.offset_of(state), now, ticks=False)
 
     def started(self, job: Job, state: JobState, now: int) -> Step:  # noqa: ARG002
         """The first run that waits has started."""
+        first = state.waiting[0]
+        late = now - max(first.due_ns, self.start_ns)
         return Step(
             state._replace(
                 waiting=state.waiting[1:],
@@ -140,6 +125,7 @@ class Steps:
                 last_start=now + self.wall_offset,
             ),
             started=1,
+            notes=self.note(state, RAN, first.slot, 1, now, late),
         )
 
     def refused(self, job: Job, state: JobState, run: JobCall) -> Step:  # noqa: ARG002
@@ -147,7 +133,7 @@ class Steps:
         if state.phase is Phase.GONE:
             return Step(state, started=-1)
         state = state._replace(active=state.active - 1, started=state.started - 1)
-        return Step(self.queued(state, *run.waiting[1:]), queues=True, started=-1)
+        return self.queued(Step(state, started=-1), *run.waiting[1:])
 
     def withdrawn(self, job: Job, state: JobState, now: int) -> Step:
         """An executor has dropped a run that it had taken."""
@@ -169,14 +155,23 @@ class Steps:
         if not job.has_room(state):
             state = state._replace(busy_until=now)
         state = state._replace(active=state.active - 1)
-        if state.owed:
-            state = self.armed(job, state._replace(owed=False))
+        state = self.armed(job, state._replace(owed=False)) if state.owed else self._armed_from_end(job, state, now)
         return Step(settled(state), errors=errors)
+
+    def _armed_from_end(self, job: Job, state: JobState, now: int) -> JobState:
+        """If its period counts from the end of its run, and that is now."""
+        if not (job.policy.from_end and state.period and state.phase is Phase.ENDED):
+            return state
+        if state.waiting or state.active or state.spent or now + state.period >= state.until:
+            return state
+        return self.armed_unless_paused(job, state._replace(slot=now + state.period))
 
     def abandoned(self, job: Job, state: JobState) -> Step:
         """In a forked child: the threads of its runs are the parent's; those of a managed job are its manager's."""
         while state.active and not job.managed:
-            state = self.ended(job, state, state.busy_until, Outcome.NONE).state
+            # The time is not known there: the latest start stands for it.
+            now = max(state.busy_until, state.last_start - self.wall_offset)
+            state = self.ended(job, state, now, Outcome.NONE).state
         return Step(state)
 
     # -- pauses and new grids ---------------------------------------------------------------------------
@@ -200,12 +195,15 @@ class Steps:
         if state.phase is not Phase.PAUSED:
             return Step(state)
         here = now + self.offset_of(state)
-        if not state.single and state.slot <= here:
-            passed, _, slot = pass_by(state, here)
-            state = state._replace(slot=slot, paused=state.paused + passed + 1)
-            if slot == NEVER:
-                return Step(settled(state._replace(phase=Phase.ENDED)))
-        return Step(self.armed(job, state))
+        step = Step(state)
+        if state.slot <= here:
+            if state.single:
+                step = Step(state._replace(excused=True))  # it is late because of the pause
+            else:
+                step = self._let_pass(step, here, now)
+                if step.state.slot == NEVER:
+                    return step._replace(state=settled(step.state._replace(phase=Phase.ENDED)))
+        return step._replace(state=self.armed(job, step.state))
 
     def passed_by(self, state: JobState, now: int) -> int:
         """How many slots have passed in the pause that goes on; `resumed` will count them."""
@@ -219,7 +217,14 @@ class Steps:
         return self.resumed(job, state, now) if state.phase is Phase.PAUSED and not state.disabled else None
 
     def rescheduled(
-        self, job: Job, state: JobState, period: int, schedule: CalendarSchedule | None, slot: int, wall: bool
+        self,
+        job: Job,
+        state: JobState,
+        period: int,
+        schedule: CalendarSchedule | None,
+        slot: int,
+        wall: bool,
+        begin: int,
     ) -> Step | None:
         """A new grid; options, counters, pause and runs in progress stay, runs that wait are dropped.
 
@@ -230,12 +235,13 @@ class Steps:
         until = state.until
         if until != NEVER and wall != state.wall:
             until += self.wall_offset if wall else -self.wall_offset
-        for waiting in state.waiting:
-            state = untick(state, waiting)
+        state = untick(state, sum(waiting.ticks for waiting in state.waiting) + len(state.backlog))
         single = not period and schedule is None
         state = state._replace(period=period, schedule=schedule, wall=wall, slot=slot, single=single, until=until)
-        state = state._replace(waiting=(), owed=False, immediate=state.immediate and not single)
-        if (slot >= until and until != NEVER) or state.ticks_left == 0:
+        # What kept slots of the old grid waiting says nothing of the new one's.
+        state = state._replace(begin=begin, waiting=(), backlog=(), owed=False, excused=False, busy_until=-NEVER)
+        state = state._replace(immediate=state.immediate and not single)
+        if (slot >= until and until != NEVER) or state.spent:
             return Step(settled(state._replace(phase=Phase.ENDED, slot=NEVER)))
         return Step(self.armed_unless_paused(job, state))
 
@@ -246,18 +252,33 @@ class Steps:
         if not state.waiting:
             return None
         dropped = state.waiting[0]
-        state = untick(state._replace(waiting=state.waiting[1:]), dropped)
+        notes = self.note(state, DROPPED, dropped.slot, 1, dropped.due_ns)
+        state = untick(state._replace(waiting=state.waiting[1:]), dropped.ticks)
         if state.phase is Phase.ENDED and dropped.ticks:
-            if state.single:
-                state = self.armed_unless_paused(job, state._replace(slot=dropped.slot))
-            elif state.slot != NEVER:
+            if state.single or (job.policy.from_end and state.period):
+                state = state._replace(slot=dropped.slot)
+            if state.slot != NEVER:
                 state = self.armed_unless_paused(job, state)
-        return Step(settled(state), dropped=1)
+        else:
+            state = self._armed_from_end(job, state, dropped.due_ns)
+        return Step(settled(state), dropped=1, notes=notes)
+
+    def put_backlog_back(self, job: Job, state: JobState) -> Step | None:
+        """All runs that wait for an instance are dropped, as the engine stops; None if there are none."""
+        if not state.backlog:
+            return None
+        slot, due = state.backlog[-1]
+        count = len(state.backlog)
+        notes = self.note(state, DROPPED, slot, count, due)
+        state = untick(state._replace(backlog=()), count)
+        if state.phase is Phase.ENDED and state.slot != NEVER and not state.spent:
+            state = self.armed_unless_paused(job, state)
+        return Step(settled(state), dropped=count, notes=notes)
 
 
 def removed(job: Job, state: JobState) -> Step:  # noqa: ARG001
     """The job is gone; its runs in progress go on."""
-    return Step(state._replace(phase=Phase.GONE, schedule=None, waiting=()), cancelled=1)
+    return Step(state._replace(phase=Phase.GONE, schedule=None, waiting=(), backlog=()), cancelled=1)
 
 
 def discarded(job: Job, state: JobState) -> Step:  # noqa: ARG001
@@ -270,38 +291,6 @@ def buried(job: Job, state: JobState) -> Step | None:  # noqa: ARG001
     return Step(state._replace(phase=Phase.GONE, schedule=None)) if state.phase is Phase.LEFT else None
 
 
-def pass_by(state: JobState, now: int) -> tuple[int, int, int]:
-    """How the slot, which has come by `now` (on the job's clock), gives way to the next one.
-
-    Returns how many slots passed before the latest that has come (of a calendar: at most 10,000), that one, and
-    the first one after `now`.
-    """
-    count, latest = 0, state.slot
-    last = min(now, state.until - 1)
-    if state.single:
-        slot = NEVER
-    elif state.schedule is None:
-        count = (last - latest) // state.period
-        latest += count * state.period
-        slot = latest + state.period
-    else:
-        slot = state.schedule.next_shared(latest)
-        while slot <= last:
-            count += 1
-            latest = slot if count < COUNTED else state.schedule.latest(last)
-            slot = state.schedule.next_shared(latest)
-    return count, latest, slot if slot < state.until else NEVER
-
-
-def settled(state: JobState) -> JobState:
-    """A job that has ended leaves with its last run."""
-    if state.phase is Phase.ENDED and not (state.waiting or state.active or state.owed):
-        return state._replace(phase=Phase.LEFT)
-    return state
-
-
-def untick(state: JobState, dropped: Waiting) -> JobState:
-    """A run that was dropped before it started does not count for `max_runs`."""
-    if dropped.ticks and state.ticks_left is not None:
-        return state._replace(ticks_left=state.ticks_left + 1)
-    return state
+def untick(state: JobState, ticks: int) -> JobState:
+    """Runs that were dropped before they started do not count for `max_runs`."""
+    return state if state.ticks_left is None else state._replace(ticks_left=state.ticks_left + ticks)

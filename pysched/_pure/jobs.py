@@ -16,10 +16,11 @@ from pysched.clock import NEVER
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pysched._pure.decisions import Note
     from pysched._pure.schedule import CalendarSchedule
     from pysched._pure.ticket import Ticket
 
-__all__ = ["UNBORN", "Alarm", "Job", "JobCall", "JobState", "Outcome", "Phase", "Step", "Waiting"]
+__all__ = ["UNBORN", "Alarm", "Job", "JobCall", "JobState", "Outcome", "Phase", "Policy", "Step", "Waiting"]
 
 
 class Phase(Enum):
@@ -46,23 +47,36 @@ class Waiting(NamedTuple):
     ticks: bool  # counts for max_runs
 
 
+class Policy(NamedTuple):
+    """What is rare in a job, and never changes."""
+
+    grace: int = NEVER  # slots that are later than this are left out, ns; NEVER: none is
+    catch_up: str = "one"  # "one", "none" or "all" of the slots that were missed
+    queues: bool = False  # slots that find all instances busy wait in the backlog
+    from_end: bool = False  # the period counts from the end of the run: while it runs, no slot is to come
+    delay: int = 0  # each slot is due so much later, ns
+
+
 class JobState(NamedTuple):
     """`slot` and `until` are on the job's clock: the wall clock if `wall`, else the monotonic one, as `due_ns`."""
 
     period: int  # 0: by its schedule; of a single slot: the delay that it was given, or 0
     schedule: CalendarSchedule | None
     wall: bool
-    slot: int  # the next one; it is due `Job.jitter` later at most
+    slot: int  # the next one; it is due `Job.longest_lag` later at most
     single: bool = False  # it has one slot only
     until: int = NEVER  # slots from here on do not exist
+    begin: int = -NEVER  # no slot of a schedule is before it
     ticks_left: int | None = None  # until the last one; None: no limit
     phase: Phase = Phase.PENDING
     due_ns: int = NEVER  # of its entry in the heap
     order: int = -1
     immediate: bool = False  # that entry is for a run at once, before the slot
     owed: bool = False  # its only slot came while its runs were busy; it runs when one of them ends
+    excused: bool = False  # its only slot is late because of a pause or of its own runs: that does not count as late
     disabled: bool = False  # paused by itself, not only with all jobs
     waiting: tuple[Waiting, ...] = ()
+    backlog: tuple[tuple[int, int], ...] = ()  # slot and due time of runs that wait for an instance
     active: int = 0  # runs started and not ended, those that wait for a retry included
     busy_until: int = -NEVER  # when a run was free again, after all were taken
     failing: bool = False  # its last tick failed
@@ -71,14 +85,26 @@ class JobState(NamedTuple):
     succeeded: int = 0
     failed: int = 0
     timed_out: int = 0
-    coalesced: int = 0
+    coalesced: int = 0  # `missed` included
+    missed: int = 0
     paused: int = 0
     last_start: int = 0  # wall clock, ns
     last_end: int = 0
+    notes: tuple[Note, ...] = ()  # the latest decisions, the oldest first
 
     @property
     def is_here(self) -> bool:
         return self.phase is not Phase.LEFT and self.phase is not Phase.GONE
+
+    @property
+    def spent(self) -> bool:
+        """Whether the last of its ticks has come."""
+        return self.ticks_left == 0
+
+    @property
+    def on_wall(self) -> bool:
+        """Whether it counts among the jobs of the wall clock."""
+        return self.wall and self.phase is not Phase.GONE
 
 
 class Step(NamedTuple):
@@ -86,6 +112,7 @@ class Step(NamedTuple):
 
     state: JobState
     queues: bool = False  # the last of its runs that wait has come by this
+    notes: tuple[Note, ...] = ()  # what was decided on the way
     # What it adds to the counts of the engine.
     scheduled: int = 0
     started: int = 0
@@ -95,6 +122,7 @@ class Step(NamedTuple):
     dropped: int = 0
 
 
+COMMON = Policy()
 UNBORN = JobState(period=0, schedule=None, wall=False, slot=NEVER, phase=Phase.GONE)
 """Of a job that is not in the table yet."""
 
@@ -102,10 +130,16 @@ UNBORN = JobState(period=0, schedule=None, wall=False, slot=NEVER, phase=Phase.G
 class Job(Timer):
     """In the heap as any timer; `armed`, `live`, `order`, `due_ns` and `run_due_ns` repeat what `state` says."""
 
-    __slots__ = ("instances", "jitter", "managed", "reference", "state")
+    __slots__ = ("instances", "jitter", "managed", "policy", "reference", "state")
 
     def __init__(
-        self, callback: Callable[..., object], args: tuple[Any, ...], managed: bool, instances: int, jitter: int
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        managed: bool,
+        instances: int,
+        jitter: int,
+        policy: Policy = COMMON,
     ) -> None:
         super().__init__(NEVER, callback, args)
         self.live = False
@@ -113,7 +147,13 @@ class Job(Timer):
         self.managed = managed  # a run of it ends when its ticket says so
         self.instances = instances
         self.jitter = jitter
+        self.policy = policy
         self.state = UNBORN
+
+    @property
+    def longest_lag(self) -> int:
+        """How much later than its slot it may be due."""
+        return self.jitter + self.policy.delay
 
     def has_room(self, state: JobState) -> bool:
         return len(state.waiting) + state.active < self.instances

@@ -167,13 +167,15 @@ class Loop:
             if core.closed:
                 return None
             if current is None:
-                core.session = session
+                core.begin(session)
                 return True
             resumed = resume and current.stopping and current.failure is None
             if resumed:
                 current.wake.set()
                 core.announce()
                 current.stopping = False
+        if resumed:
+            core.go_on()
         if resumed and core.table.runs:
             logger().warning("%s: a callback from before the stop still runs; its loop goes on", core.name)
         return False
@@ -229,6 +231,7 @@ class Loop:
                     return
             else:
                 now = core.look()
+                core.settle()
                 core.run_alarms(session, now)
                 if not hand_off.pass_on(now):
                     self._wait(session)
@@ -245,7 +248,8 @@ class Loop:
                 return
             session.sleeps_until_ns = due
         core.announce()  # slots that were only coalesced are no longer due
-        timeout = None if due == NEVER else min((due - now) / 1e9, threading.TIMEOUT_MAX)
+        left = min(due - now if due < NEVER else NEVER, core.longest_wait_ns())
+        timeout = None if left == NEVER else min(left / 1e9, threading.TIMEOUT_MAX)
         try:
             if type(core.clock) is SystemClock:
                 session.wake.wait(timeout)
@@ -371,8 +375,8 @@ class Loop:
         if session is not None:
             # If this very thread is in a callback, its loop finds the session closed and touches nothing.
             session.stopping = session.ended = session.closed = True
-        core.table.forget_runs()
         core.table.put_back()
+        core.table.forget_runs()
         core.insiders = set()
         core.waiters = Waiters()
         self._executor_lost = self._executor is not None and not isinstance(self._executor, int)

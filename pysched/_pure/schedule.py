@@ -47,6 +47,10 @@ class CalendarSchedule:
         return self._label
 
     @property
+    def _wildcard(self) -> bool:
+        return self._calendar._fields.wildcard
+
+    @property
     def steps(self) -> int:
         """How many steps of the calendar jobs have had computed."""
         return self._steps
