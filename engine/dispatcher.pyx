@@ -206,7 +206,6 @@ cdef class Dispatcher:
     def _next_due_ns(self):
         """Due time of the earliest live timer; None if there is none or it never comes."""
         cdef int64_t due
-        self.read_wall()                 # a step of the wall clock is noticed at once
         lock(&self.c.mutex)
         due = core_next_due(self.c)
         unlock(&self.c.mutex)

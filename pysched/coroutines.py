@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Protocol
 from pysched.awaitables import discard
 from pysched.clock import DrivingClock
 from pysched.errors import JobCancelled
-from pysched.waiting import Waiters
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
     from collections.abc import Awaitable, Callable
 
     from pysched.clock import Clock
+    from pysched.waiting import Waiters
 
 __all__ = ["SHUT_DOWN", "TIMED_OUT", "CoroutineCall", "Coroutines"]
 
@@ -181,10 +181,12 @@ class Lane:
 class Coroutines:
     """The coroutines in progress of one scheduler.
 
-    `name()` is that of the scheduler; `given` a loop of the user's, or None.
+    `name()` is that of the scheduler; `given` a loop of the user's, or None; `waiters` are told of each end.
     """
 
-    def __init__(self, clock: Clock | None, name: Callable[[], str], given: AbstractEventLoop | None) -> None:
+    def __init__(
+        self, clock: Clock | None, name: Callable[[], str], given: AbstractEventLoop | None, waiters: Waiters
+    ) -> None:
         self._clock = clock if isinstance(clock, DrivingClock) else None
         self._name = name
         self._given = given
@@ -192,7 +194,7 @@ class Coroutines:
         self._lane: Lane | None = None  # of the loop that was used last
         self._own: Lane | None = None
         self._making = RLock()
-        self._waiters = Waiters()
+        self._waiters = waiters
         self.calls: dict[CoroutineCall, None] = {}
         self.closing = False
 
@@ -288,8 +290,10 @@ class Coroutines:
         loop = None if asyncio is None else asyncio._get_running_loop()
         if loop is None:
             return False
-        lanes = [lane.loop for lane in (self._own, self._lane) if lane is not None]
-        return any(loop is each for each in (self._given, self._captured, *lanes))
+        loops = [lane.loop for lane in (self._own, self._lane) if lane is not None]
+        if self._clock is None:
+            loops += [each for each in (self._given, self._captured) if each is not None]
+        return any(loop is each for each in loops)
 
     # -- the end --
 
@@ -303,27 +307,31 @@ class Coroutines:
         if self.closing and own is not None and own.own is not None and not self.calls:
             own.own.stop_when_idle()
 
-    def wait(self, timeout: float | None) -> None:
-        """Wait for the calls in progress, at most `timeout` seconds; not for those whose loop does not run."""
+    def wait(self, timeout: float | None) -> bool:
+        """Wait for the calls in progress, at most `timeout` seconds: whether none is left that can go on.
+
+        Those on a loop that does not run are not waited for.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         own = self._own.own if self._own is not None else None
         if own is not None and self._clock is not None:
             own.settle(0.0)
-            return
+            return not self.calls
         while True:
             for lane in {call.lane for call in list(self.calls)}:
                 if lane is not None and lane.loop.is_closed():
                     self._bury(lane)
             left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0.0:
-                return
-            if not any(call.lane is not None and call.lane.loop.is_running() for call in list(self.calls)):
+            if not any(call.lane is None or call.lane.loop.is_running() for call in list(self.calls)):
                 break
+            if left is not None and left <= 0.0:
+                return False
             self._waiters.wait_for(self._is_idle, LOOK_S if left is None else min(LOOK_S, left))
-        if not self.calls:
+        if not self.calls and self.closing:
             self._captured = self._lane = None
-            if own is not None:
-                own.settle(left)
+            if own is not None and not self.is_on_loop():
+                own.settle(left if left is None else max(0.0, left))
+        return True
 
     def _is_idle(self) -> bool:
         return not self.calls
@@ -340,7 +348,6 @@ class Coroutines:
         calls = list(self.calls)
         self.calls.clear()
         self._making = RLock()
-        self._waiters = Waiters()
         own, self._own, self._lane = self._own, None, None
         if own is not None and own.own is not None:
             own.own.leave_in_parent()

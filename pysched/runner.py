@@ -96,11 +96,11 @@ class Runner:
         self.engine = engine
         self.clock = clock
         self.owner = owner
-        self.coroutines = Coroutines(clock, lambda: owner.name, loop)
         self.closing = False
         self.open: dict[int, dict[ManagedRun, None]] = {}  # ticks that have not ended, by their job's reference
         self.latest = object()  # stands for the tick that was opened last
-        self.waiters = Waiters()  # for the end of all that are open
+        self.waiters = Waiters()  # for the end of all that are open, and of all coroutines
+        self.coroutines = Coroutines(clock, lambda: owner.name, loop, self.waiters)
         # What `current_run` gave last in jobs that are not managed, by thread: reference, number of the run, the run.
         self.plain: dict[int, tuple[int, int, JobRun]] = {}
         self.abandoned: dict[ManagedRun, JobInfo | None] = {}  # timed out, but their call goes on; their jobs then
@@ -126,7 +126,7 @@ class Runner:
             self.open.pop(reference, None)
 
     def has_open(self) -> bool:
-        return any(list(self.open.values()))
+        return any(list(self.open.values())) or bool(self.coroutines.calls)
 
     def is_calling(self, reference: int) -> bool:
         """Whether an attempt of that job is in progress, given up or not; O(runs)."""

@@ -419,7 +419,11 @@ class Scheduler(Registry):
         """Shut down, and wait a short time at a time: a signal that comes right before a wait does not end it."""
         self.shutdown(wait=False)
         deadline = time.monotonic() + limit
-        while not self._engine.stop(max(0.0, min(LOOK_S, deadline - time.monotonic()))):
+
+        def is_over(wait: float) -> bool:
+            return self._engine.stop(wait) and self._runner.coroutines.wait(wait)
+
+        while not is_over(max(0.0, min(LOOK_S, deadline - time.monotonic()))):
             if watch.error is not None:
                 raise watch.error
             if time.monotonic() >= deadline:
@@ -477,9 +481,12 @@ class Scheduler(Registry):
         """Wait until nothing is due, queued or running, nor waits for a retry; slots to come do not count.
 
         At most `timeout` (a duration; None: without limit): whether that came about. On a `ManualClock` it waits for
-        nothing. What is due before a start is waited for; after `shutdown` only what runs. RuntimeError in a callback.
+        nothing. What is due before a start is waited for; after `shutdown` only what runs. RuntimeError in a callback,
+        and on the event loop that runs coroutines.
         """
         limit = None if timeout is None else parse_duration(timeout, "timeout", zero=True) / NS
+        if self._runner.coroutines.is_on_loop():
+            raise RuntimeError("wait_idle on the loop that runs the coroutines would wait for itself")
         return wait_idle(self._engine, self._runner, limit)
 
     def __enter__(self) -> Self:

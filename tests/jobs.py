@@ -66,7 +66,7 @@ class Owner:
     def _job_returned(self, ticket: Any, awaitable: Any) -> None:
         self.returned.append((ticket, awaitable))
 
-    def _job_left(self, reference: int) -> None:
+    def _job_left(self, reference: int, snapshot: Any = None) -> None:
         self.left.append(reference)
 
     def _job_decided(self, reference: int, decision: str, when: int, slot: int, count: int, late: int) -> None:

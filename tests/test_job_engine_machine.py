@@ -75,7 +75,7 @@ class World:
     def _job_failed(self, reference: int, error: BaseException) -> None:
         self.trace.append(("failed", self.number(reference), repr(error), self.current()))
 
-    def _job_left(self, reference: int) -> None:
+    def _job_left(self, reference: int, snapshot: Any = None) -> None:
         self.trace.append(("left", self.number(reference)))
         assert self.engine.snapshot(reference) is None
 
@@ -231,7 +231,7 @@ changes = st.one_of(
     st.tuples(st.just("reschedule"), numbers, st.just("cron"), numbers),
     st.tuples(st.sampled_from(["claim", "finish", "finish", "give_back"]), numbers, st.booleans(), st.booleans()),
     st.tuples(st.just("cancel"), numbers),
-    st.tuples(st.just("decide"), numbers, st.sampled_from(["retried", "timed out"]), moments),
+    st.tuples(st.just("decide"), numbers, st.sampled_from(["retry", "timeout"]), moments),
     st.tuples(st.just("observe"), st.sampled_from([0, 1, 3, 100])),
     st.tuples(st.sampled_from(["pause_all", "resume_all"])),
     st.tuples(st.sampled_from(["stop", "start", "start"])),

@@ -626,12 +626,12 @@ def test_what_comes_of_a_pause_is_noted_once(jobs, clock):
 def test_the_owner_notes_what_it_decides_itself(jobs, clock):
     job = jobs.every(1, nothing)
     clock.advance(0.5)
-    jobs.decide(job, "retried", WALL)
-    jobs.decide(job, "timed out", WALL + S)
-    jobs.decide(job + 1, "retried", WALL)
+    jobs.decide(job, "retry", WALL)
+    jobs.decide(job, "timeout", WALL + S)
+    jobs.decide(job + 1, "retry", WALL)
     assert jobs.decisions(job) == [
-        ("retried", WALL + S // 2, WALL, 1, 0),
-        ("timed out", WALL + S // 2, WALL + S, 1, 0),
+        ("retry", WALL + S // 2, WALL, 1, 0),
+        ("timeout", WALL + S // 2, WALL + S, 1, 0),
     ]
     assert jobs.owner.decided == []
 
@@ -643,7 +643,7 @@ def test_nothing_is_noted_or_told_that_nobody_asked_for(impl, clock):
     clock.advance(5)
     jobs.start()
     clock.advance(0)
-    jobs.decide(job, "retried", WALL)
+    jobs.decide(job, "retry", WALL)
     assert (jobs.decisions(job), jobs.owner.decided) == ([], [])
     jobs.remove(job)
     jobs.explain(1)
@@ -656,7 +656,7 @@ def test_nothing_is_noted_or_told_that_nobody_asked_for(impl, clock):
 def test_the_owner_is_told_before_a_run_that_comes_after_it_and_before_the_job_leaves(jobs, clock):
     events = []
     jobs.owner._job_decided = lambda reference, decision, *_: events.append((decision, reference))
-    jobs.owner._job_left = lambda reference: events.append(("left", reference))
+    jobs.owner._job_left = lambda reference, snapshot: events.append(("left", reference))
     job = jobs.every(1, lambda: events.append("run"), until=3.5)
     missed = jobs.every(1, nothing, until=3.5, catch_up="none")
     clock.advance(3.25)

@@ -62,7 +62,7 @@ def test_the_examples_do_what_their_words_say(engine):
 def test_the_table_of_options_names_each_with_its_default_and_what_takes_it():
     [options] = re.findall(r"^### Options of a job\n(.*?)^###", README, re.MULTILINE | re.DOTALL)
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \| ([^|]+) \|", options, re.MULTILINE)
-    table = {name: (methods.replace("`", ""), default.strip(" `")) for name, methods, default in rows}
+    table = {name: (methods.replace("`", ""), default.strip(" `").replace('"', "'")) for name, methods, default in rows}
     methods = {"every": Scheduler.every, "cron": Scheduler.cron, "after": Scheduler.after, "at": Scheduler.at}
     takes: dict[str, dict[str, object]] = {}
     for method, function in methods.items():

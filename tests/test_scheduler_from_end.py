@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from datetime import datetime, timedelta, timezone
 
@@ -217,7 +218,7 @@ def test_max_runs(scheduler, clock, runs, job):
 def test_jitter_and_spread(scheduler, clock, runs, job):
     scheduler.every("10s", job, from_end=True, jitter=2, spread=2)
     clock.advance(1000)
-    gaps = [second - first for first, second in zip(runs, runs[1:], strict=False)]
+    gaps = [second - first for first, second in itertools.pairwise(runs)]
     assert len(gaps) > 50
     assert all(13 <= gap < 17 for gap in gaps)
     assert len(set(gaps)) > 10
@@ -325,7 +326,7 @@ def test_on_real_threads(make_scheduler):
     scheduler.start_background()
     assert wait_until(lambda: len(spans) > 5, WAIT)
     scheduler.shutdown()
-    assert all(begin - end >= 20_000_000 for (_, end), (begin, _) in zip(spans, spans[1:], strict=False))
+    assert all(begin - end >= 20_000_000 for (_, end), (begin, _) in itertools.pairwise(spans))
 
 
 @pytest.mark.parametrize("options", [{"max_instances": 2}, {"catch_up": "all"}, {"overlap": "queue"}])

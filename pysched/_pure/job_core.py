@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pysched._pure.core import Core
 from pysched._pure.job_table import JobTable
 from pysched._pure.jobs import JobCall, Step
-from pysched._pure.snapshot import snapshot_of
+from pysched._pure.snapshot import snapshot_at, snapshot_of
 from pysched._pure.ticket import Ticket
 from pysched.awaitables import is_awaitable
 from pysched.clock import NEVER, DrivingClock, SystemClock
@@ -46,6 +46,7 @@ class JobCore(Core):
     def __init__(self, owner: Any, clock: Clock, name: str) -> None:
         super().__init__(clock, name, None)
         self.owner = owner
+        self.watched = False  # whether the owner does the runs of jobs that are not managed, too
         # With the clock of a test a run of the test can be repeated.
         driven = isinstance(clock, DrivingClock)
         seed = SEED if driven else (time.time_ns() ^ id(self)) & (1 << 64) - 1
@@ -178,16 +179,18 @@ class JobCore(Core):
         while self.table.has_tidings:
             with self.lock:
                 news = self.table.next_news()
-                job = self.table.bury() if news is None else None
+                left = self.table.bury() if news is None else None
             if news is not None:
                 try:
                     self.owner._job_decided(news.reference, *news.note)
                 except BaseException as failure:
                     log_error(f"{self.name}: what became of slots could not be told", failure)
-            if job is not None:
+            if left is not None:
+                job, state = left
+                snapshot = snapshot_at(job, state, self.table.steps, 0) if self.table.observed else None
                 job.release()
                 try:
-                    self.owner._job_left(job.reference)
+                    self.owner._job_left(job.reference, snapshot)
                 except BaseException as failure:
                     log_error(f"{self.name}: the end of a job could not be told", failure)
 
@@ -249,6 +252,13 @@ class JobCore(Core):
             super()._call(run, session)
             return
         callback, args, _ = run.take()
+        if self.watched and run.ticket is None:
+            run.ticket = Ticket(self, run)
+            try:
+                self.owner._job_runs(run.ticket, callback, args)
+            except BaseException as error:
+                self.fail(run, error)
+            return
         outcome: defaultdict[int, object] = defaultdict(partial(callback, *args))  # called in C, as there
         try:
             result = outcome[0]

@@ -93,8 +93,10 @@ class JobEngine(Dispatcher):
         `delay` ns: each slot is due so much later.  `begin`: no slot of a schedule is before it, on the wall clock.
         """
         single = not period and schedule is None
-        state = JobState(period, schedule, wall, slot, single, until, ticks_left=max_runs or None, immediate=immediate)
-        policy = Policy(grace, catch_up, queues, from_end, delay, begin)
+        state = JobState(
+            period, schedule, wall, slot, single, until, begin, ticks_left=max_runs or None, immediate=immediate
+        )
+        policy = Policy(grace, catch_up, queues, from_end, delay)
         job = Job(callback, args, managed, instances, jitter, policy)
         self._core.add_job(job, state, self._core.now(), held)
         return job.reference
@@ -186,11 +188,19 @@ class JobEngine(Dispatcher):
             queued = self._core.change(job, self._core.table.steps.run_besides, now) is not None
         return queued if job.state.is_here else None
 
-    def reschedule(self, reference: int, period: int, schedule: CalendarSchedule | None, slot: int, wall: bool) -> bool:
+    def reschedule(
+        self,
+        reference: int,
+        period: int,
+        schedule: CalendarSchedule | None,
+        slot: int,
+        wall: bool,
+        begin: int = -NEVER,
+    ) -> bool:
         """Gives the job a new grid; counters, pause and runs in progress stay, runs that wait are dropped."""
         self._core.read_wall()
         job = self._core.table.find(reference)
-        step = self._core.change(job, self._core.table.steps.rescheduled, period, schedule, slot, wall)
+        step = self._core.change(job, self._core.table.steps.rescheduled, period, schedule, slot, wall, begin)
         return step is not None
 
     # -- all jobs ---------------------------------------------------------------------------------------
@@ -233,8 +243,12 @@ class JobEngine(Dispatcher):
         with self._core.lock:
             self._core.table.observe(most)
 
+    def watch(self, watched: bool) -> None:
+        """From now on the owner does the runs of jobs that are not managed, too, by `_job_runs`."""
+        self._core.watched = watched
+
     def decide(self, reference: int, decision: str, slot_wall_ns: int) -> None:
-        """Notes a decision of the owner's about a job: "retried" or "timed out"."""
+        """Notes a decision of the owner's about a job: "retry" or "timeout"."""
         table = self._core.table
         if not table.steps.noting:
             return

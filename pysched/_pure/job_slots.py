@@ -24,10 +24,12 @@ CAUGHT_UP = 1_000
 """Slots of one gap that are run one by one."""
 BACKLOG = 1_000
 """Runs of a job that may wait for an instance."""
-STEP = 1_000_000_000
-"""A change of the wall clock against the monotonic one of at least so much, ns, was a step."""
 
 WORD = (1 << 64) - 1
+
+
+STEP = 1_000_000_000
+"""How far the clocks move against each other in a step, ns."""
 
 
 class Slots:
@@ -92,9 +94,9 @@ class Slots:
         if state.phase is Phase.PENDING and not state.immediate:
             lag = min(max(due_ns - (state.slot - self.planned_offset), 0), job.longest_lag)
             due_ns = NEVER if slot == NEVER else min(slot - offset + lag, NEVER)
-        if offset - self.planned_offset >= STEP:  # its runs were not in progress when the slots passed over were due
-            state = state._replace(busy_until=-NEVER)
-        return state._replace(slot=slot, due_ns=due_ns)
+        # After a step forward: its runs were not in progress when the slots passed over were due.
+        busy_until = -NEVER if offset - self.planned_offset >= STEP else state.busy_until
+        return state._replace(slot=slot, due_ns=due_ns, busy_until=busy_until)
 
     # -- decisions --------------------------------------------------------------------------------------
 
@@ -144,6 +146,8 @@ class Slots:
             return self._choose_single(job, step, now)
         offset, policy = self.offset_of(state), job.policy
         limit = min(horizon, state.busy_until + offset - lag - 1) if job.has_room(state) else horizon
+        if policy.queues and (state.slot <= limit or state.backlog):
+            limit = horizon  # first in, first out
         if state.slot <= limit:
             if policy.queues:
                 step = self._fill_backlog(step, limit, lag, COALESCED, now)

@@ -217,7 +217,14 @@ class Steps(Slots):
         return self.resumed(job, state, now) if state.phase is Phase.PAUSED and not state.disabled else None
 
     def rescheduled(
-        self, job: Job, state: JobState, period: int, schedule: CalendarSchedule | None, slot: int, wall: bool
+        self,
+        job: Job,
+        state: JobState,
+        period: int,
+        schedule: CalendarSchedule | None,
+        slot: int,
+        wall: bool,
+        begin: int,
     ) -> Step | None:
         """A new grid; options, counters, pause and runs in progress stay, runs that wait are dropped.
 
@@ -232,7 +239,7 @@ class Steps(Slots):
         single = not period and schedule is None
         state = state._replace(period=period, schedule=schedule, wall=wall, slot=slot, single=single, until=until)
         # What kept slots of the old grid waiting says nothing of the new one's.
-        state = state._replace(waiting=(), backlog=(), owed=False, excused=False, busy_until=-NEVER)
+        state = state._replace(begin=begin, busy_until=-NEVER, waiting=(), backlog=(), owed=False, excused=False)
         state = state._replace(immediate=state.immediate and not single)
         if (slot >= until and until != NEVER) or state.spent:
             return Step(settled(state._replace(phase=Phase.ENDED, slot=NEVER)))

@@ -92,16 +92,20 @@ class JobTable(TimerTable):
         self.jobs.pop(job.reference, None)
         return old.phase is not Phase.ENDED or bool(old.waiting) or old.owed or not old.single
 
-    def bury(self) -> Job | None:
-        """A job that has left, the latest first, which is gone by this and still to be told of; None if none is."""
+    def bury(self) -> tuple[Job, JobState] | None:
+        """A job that has left, the latest first, and how it was; it is gone by this and still to be told of.
+
+        None if there is none.
+        """
         while self.left:
             job = self.left[-1]
+            state = job.state
             gone = self.change(job, buried) is not None
             if job in self.left:
                 self.left.remove(job)
             self.jobs.pop(job.reference, None)
             if gone:
-                return job
+                return job, state
         return None
 
     def change(self, job: Job, way: Callable[..., Step | None], *args: Any) -> Step | None:
@@ -205,6 +209,11 @@ class JobTable(TimerTable):
                     news = (News(job.reference, note), news)
         return state, news
 
+    @property
+    def observed(self) -> bool:
+        """Whether the owner is told of more than that jobs have left."""
+        return self._most_news > 0
+
     def next_news(self) -> News | None:
         """What the owner is to be told next, which is taken by this; None if there is nothing."""
         while self.news:
@@ -249,7 +258,7 @@ class JobTable(TimerTable):
             for job in list(self.jobs.values()):
                 old = job.state
                 if old.wall and (old.phase is Phase.PENDING or old.phase is Phase.PAUSED):
-                    slot = slot_after_step(job, old, moved, here)
+                    slot = slot_after_step(old, moved, here)
                     planned[job] = steps.planned_anew(job, old, offset, slot)
             heap = [
                 (planned[timer].due_ns, order, timer) if timer in planned else (due_ns, order, timer)
@@ -384,10 +393,10 @@ class JobTable(TimerTable):
             self.change(job, self.steps.abandoned)
 
 
-def slot_after_step(job: Job, state: JobState, moved: int, here: int) -> int:
+def slot_after_step(state: JobState, moved: int, here: int) -> int:
     """The next slot of a job on the wall clock, which has moved, to `here`."""
     schedule = state.schedule
     if moved > -STEP or schedule is None or not (schedule._wildcard or moved <= -CORRECTION):
         return state.slot
-    slot = schedule.next_shared(max(here, job.policy.begin - 1))
+    slot = schedule.next_shared(max(here, state.begin - 1))
     return slot if slot < state.until else NEVER

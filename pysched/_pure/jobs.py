@@ -55,7 +55,6 @@ class Policy(NamedTuple):
     queues: bool = False  # slots that find all instances busy wait in the backlog
     from_end: bool = False  # the period counts from the end of the run: while it runs, no slot is to come
     delay: int = 0  # each slot is due so much later, ns
-    begin: int = -NEVER  # on the job's clock: no slot is before it
 
 
 class JobState(NamedTuple):
@@ -67,6 +66,7 @@ class JobState(NamedTuple):
     slot: int  # the next one; it is due `Job.longest_lag` later at most
     single: bool = False  # it has one slot only
     until: int = NEVER  # slots from here on do not exist
+    begin: int = -NEVER  # no slot of a schedule is before it
     ticks_left: int | None = None  # until the last one; None: no limit
     phase: Phase = Phase.PENDING
     due_ns: int = NEVER  # of its entry in the heap

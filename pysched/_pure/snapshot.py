@@ -9,10 +9,10 @@ from pysched.clock import NEVER
 
 if TYPE_CHECKING:
     from pysched._pure.job_steps import Steps
-    from pysched._pure.jobs import Job
+    from pysched._pure.jobs import Job, JobState
     from pysched._pure.schedule import CalendarSchedule
 
-__all__ = ["Snapshot", "snapshot_of"]
+__all__ = ["Snapshot", "snapshot_at", "snapshot_of"]
 
 
 class Snapshot(NamedTuple):
@@ -48,16 +48,19 @@ class Snapshot(NamedTuple):
 
 def snapshot_of(job: Job, steps: Steps, now: int) -> Snapshot | None:
     """None if the job has left."""
-    state, callback = job.state, job.callback
-    if not state.is_here or callback is None:
-        return None
+    state = job.state
+    return snapshot_at(job, state, steps, now) if state.is_here and job.callback is not None else None
+
+
+def snapshot_at(job: Job, state: JobState, steps: Steps, now: int) -> Snapshot:
+    """Of a job when it was in that state."""
     wall_offset = steps.wall_offset
     offset = 0 if state.wall else wall_offset
     pending = state.phase is Phase.PENDING
     return Snapshot(
         reference=job.reference,
         order=job.reference,  # which are given in this order
-        callback=callback,
+        callback=job.callback,
         next=state.due_ns + wall_offset if pending and state.due_ns != NEVER else None,
         enabled=not state.disabled,
         immediate=state.immediate,

@@ -19,15 +19,17 @@ class Ticket:
     """A run of a managed job, whose manager says when it has ended and how.
 
     `scheduled_wall_ns`: the slot on the wall clock. `number`: how many runs of the job have started, this included.
+    `late_ns`: from when it was due to its start.
     """
 
-    __slots__ = ("_claimed", "_core", "_finished", "_job", "_started_ns", "number", "scheduled_wall_ns")
+    __slots__ = ("_claimed", "_core", "_finished", "_job", "_started_ns", "late_ns", "number", "scheduled_wall_ns")
 
     def __init__(self, core: JobCore, run: JobCall) -> None:
         self._core = core
         self._job = run.job
         self.scheduled_wall_ns = run.scheduled
         self.number = run.number
+        self.late_ns = run.late_ns
         self._started_ns = run.started_ns
         self._claimed = False
         self._finished = False
