@@ -128,9 +128,10 @@ cdef struct Note:
     uint8_t decision
 
 cdef struct Notes:                   # ring of the latest decisions about a job
+    uint32_t room                    # grows to `Core.explains`; until then `head` is 0
     uint32_t head
     uint32_t count
-    Note items[1]                    # as many as `Core.explains`
+    Note items[1]                    # as many as there is room for
 
 cdef struct Job:                     # definition and accounting of a job of a `Scheduler`
     int64_t period                   # 0: by its schedule; of a single slot: the delay that it was given, or 0

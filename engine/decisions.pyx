@@ -1,11 +1,14 @@
 """See decisions.pxd."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc
+from libc.stdlib cimport realloc
 
 from .core cimport COALESCED, DROPPED, MISSED, Core, Decision, Item, Job, News, Note, Notes, slot_at
 from .heap cimport SLOT_BITS
-from .slots cimport offset_of
+from .slots cimport slot_on_wall
+
+cdef enum:
+    LEAST_ROOM = 2
 
 
 cdef void note_decision(
@@ -15,7 +18,7 @@ cdef void note_decision(
     cdef News *news = core.news
     cdef Item *item
     note.when = now + core.wall_offset
-    note.slot = slot + core.wall_offset - offset_of(core, job)
+    note.slot = slot_on_wall(core, job, slot)
     note.late = late
     note.count = <uint32_t>min(count, <int64_t>0xffffffffU)
     note.decision = decision
@@ -33,15 +36,32 @@ cdef void note_decision(
 
 
 cdef void add_note(Core *core, Job *job, const Note *note) noexcept nogil:
-    """The ring of notes is made at a job's first decision; without memory for it there are none."""
+    """The ring of notes is made at a job's first decision, and grows with them; without memory the oldest are lost."""
     cdef Notes *notes = job.notes
-    if notes == NULL:
-        notes = <Notes *>calloc(1, sizeof(Notes) + (core.explains - 1) * sizeof(Note))
+    cdef uint32_t place
+    if notes == NULL or (notes.count == notes.room and notes.room < core.explains):
+        notes = wider(core, job)
         if notes == NULL:
             return
-        job.notes = notes
-    notes.items[(notes.head + notes.count) % core.explains] = note[0]
-    if notes.count < core.explains:
+    place = notes.head + notes.count
+    notes.items[place if place < notes.room else place - notes.room] = note[0]
+    if notes.count < notes.room:
         notes.count += 1
     else:
-        notes.head = (notes.head + 1) % core.explains
+        notes.head = notes.head + 1 if notes.head + 1 < notes.room else 0
+
+
+cdef Notes *wider(Core *core, Job *job) noexcept nogil:
+    """The ring with twice the room, or as it is if there is no memory; NULL if there is none at all."""
+    cdef uint32_t room = LEAST_ROOM if job.notes == NULL else 2 * job.notes.room
+    cdef Notes *notes
+    if room > core.explains:
+        room = core.explains
+    notes = <Notes *>realloc(job.notes, sizeof(Notes) + (room - <size_t>1) * sizeof(Note))
+    if notes == NULL:
+        return job.notes
+    if job.notes == NULL:
+        notes.head = notes.count = 0
+    notes.room = room
+    job.notes = notes
+    return notes

@@ -73,7 +73,7 @@ from .jobs cimport FAILED, job_arm, job_has_room, job_leave_heap, job_pause, job
 from .platform cimport NEVER, lock, monotonic_ns, unlock, wall_ns, wall_offset_ns
 from .schedule cimport CalendarSchedule, Schedule, schedule_next
 from .slab cimport slab_reserve, slab_room, slab_take
-from .slots cimport job_delay, offset_of
+from .slots cimport job_delay, slot_of_wall
 from .snapshot cimport Copy, Snapshot, new_snapshot, take_copy
 from .ticket cimport Ticket, new_ticket
 from .timers cimport core_add, core_detach, core_place, core_reserve, core_wants_wake, raise_shortage
@@ -586,7 +586,7 @@ cdef class JobEngine(Dispatcher):
             job = job_at(self.c, slot.record)
             decide(
                 self.c, <uint32_t>(reference & SLOT_MASK), job, RETRIED if decision == "retry" else OUT_OF_TIME,
-                slot_wall_ns - self.c.wall_offset + offset_of(self.c, job), 1, now, 0,
+                slot_of_wall(self.c, job, slot_wall_ns), 1, now, 0,
             )
         unlock(&self.c.mutex)
 
@@ -610,7 +610,7 @@ cdef class JobEngine(Dispatcher):
             if job.notes != NULL:
                 count = min(job.notes.count, room)
                 for i in range(count):
-                    notes[i] = job.notes.items[(job.notes.head + i) % core.explains]
+                    notes[i] = job.notes.items[(job.notes.head + i) % job.notes.room]
         unlock(&core.mutex)
         try:
             return None if slot == NULL else [note_of(&notes[i]) for i in range(count)]

@@ -48,7 +48,7 @@ from .decisions cimport decide
 from .heap cimport heap_pop, heap_push, heap_replace_root
 from .platform cimport NEVER
 from .schedule cimport Schedule
-from .slots cimport is_single, job_due, job_following, job_pass_by, job_slot_before, longest_lag, offset_of
+from .slots cimport is_single, job_due, job_following, job_pass_by, job_slot_before, longest_lag, offset_of, slot_of_wall, slot_on_wall
 from .starts cimport begin_run, ring_append, share_references
 from .timers cimport core_bound_stale, core_drop_stale, core_leave_ring, core_next_tie
 
@@ -320,7 +320,7 @@ cdef void job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept:
     cdef bint ticks
     run.slot = index
     run.periodic = True
-    run.scheduled = waiting.slot + core.wall_offset - offset_of(core, job)
+    run.scheduled = slot_on_wall(core, job, waiting.slot)
     ticks = waiting.ticks
     begin_run(core, slot, run, waiting.due, now)
     share_references(run)
@@ -330,7 +330,7 @@ cdef void job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept:
     run.number = job.started + job.taken_back
     run.ticks = ticks
     job.last_start = now + core.wall_offset
-    decide(core, index, job, RAN, run.scheduled - core.wall_offset + offset_of(core, job), 1, now, run.late)
+    decide(core, index, job, RAN, slot_of_wall(core, job, run.scheduled), 1, now, run.late)
 
 
 cdef void job_refuse(Core *core, Run *run) noexcept nogil:
@@ -339,7 +339,7 @@ cdef void job_refuse(Core *core, Run *run) noexcept nogil:
     job.active -= 1
     job.started -= 1
     job.taken_back += 1
-    job_queue(core, run.slot, run.scheduled - core.wall_offset + offset_of(core, job), run.due, run.ticks)
+    job_queue(core, run.slot, slot_of_wall(core, job, run.scheduled), run.due, run.ticks)
 
 
 cdef void give_instance_back(Core *core, uint32_t index, Job *job, int64_t now) noexcept nogil:

@@ -14,8 +14,10 @@ from .core cimport (
     REPEATS,
     RUNNING,
     ZOMBIE,
+    Job,
     Record,
     Slot,
+    job_at,
     record_at,
     saturating_add,
     slot_at,
@@ -51,7 +53,9 @@ from .timers cimport (
 
 
 cdef enum:
-    RING_AHEAD = 2                      # how far ahead in the ready ring slots are asked for
+    SLOT_AHEAD = 6                      # how far ahead in the ready ring slots are asked for,
+    JOB_AHEAD = 4                       # the jobs that they are of,
+    NOTES_AHEAD = 2                     # and what is noted of these
 
 
 cdef inline void expect_root(Core *core) noexcept nogil:
@@ -236,6 +240,27 @@ cdef size_t core_collect_due(Core *core, int64_t now, size_t limit) noexcept nog
     return looked
 
 
+cdef inline Slot *slot_ahead(const Core *core, uint32_t distance) noexcept nogil:
+    return slot_at(core, core.ring[(core.ring_head + distance) & core.ring_mask])
+
+
+cdef inline void look_ahead(const Core *core) noexcept nogil:
+    """Asks for what the next starts will need: memory that is far away comes while callbacks run."""
+    cdef Slot *slot
+    cdef Job *job
+    prefetch(slot_ahead(core, SLOT_AHEAD))
+    slot = slot_ahead(core, JOB_AHEAD)
+    if slot.flags & JOB:
+        job = job_at(core, slot.record)
+        prefetch(job)
+        prefetch(<char *>job + 64)
+        prefetch(<char *>job + 128)
+    if core.explains:
+        slot = slot_ahead(core, NOTES_AHEAD)
+        if slot.flags & JOB:
+            prefetch(job_at(core, slot.record).notes)
+
+
 cdef bint core_take_ready(Core *core, int64_t now, bint keep, Run *run) noexcept:
     """Starts the first timer of the ready ring; False if there is none.  Needs the GIL.  `keep`: see start_single."""
     cdef uint32_t index
@@ -247,8 +272,8 @@ cdef bint core_take_ready(Core *core, int64_t now, bint keep, Run *run) noexcept
         core.ring_count -= 1
         if core.ring_count == 0:
             core.ring_head = 0              # an empty ring begins anew, in memory that is in the cache
-        elif core.ring_count > RING_AHEAD:
-            prefetch(slot_at(core, core.ring[(core.ring_head + RING_AHEAD) & core.ring_mask]))
+        elif core.ring_count > SLOT_AHEAD:
+            look_ahead(core)
         slot = slot_at(core, index)
         if slot.state == ZOMBIE:
             core_free_zombie(core, index)

@@ -34,6 +34,16 @@ cdef inline int64_t longest_lag(const Job *job) noexcept nogil:
     return saturating_add(job.jitter, job.rare.delay if job.rare != NULL else 0)
 
 
+cdef inline int64_t slot_on_wall(const Core *core, const Job *job, int64_t slot) noexcept nogil:
+    """A slot as it is shown: by the planned offset, so that those of a grid do not tremble with the clocks."""
+    return slot if job.flags & WALL else slot + core.planned_offset
+
+
+cdef inline int64_t slot_of_wall(const Core *core, const Job *job, int64_t shown) noexcept nogil:
+    """The slot that is shown like this, on the job's clock."""
+    return shown if job.flags & WALL else shown - core.planned_offset
+
+
 cdef inline bint is_single(const Job *job) noexcept nogil:
     """Whether it has one slot only."""
     return job.flags & SINGLE != 0

@@ -4,7 +4,7 @@ cimport cython
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from .core cimport DISABLED, FAILING, IMMEDIATE, PENDING, SINGLE, WALL, Core, Slot, job_at, shifted, slot_at
+from .core cimport DISABLED, FAILING, IMMEDIATE, PENDING, SINGLE, WALL, Core, Slot, job_at, slot_at
 from .heap cimport SLOT_BITS
 from .jobs cimport job_passed
 from .platform cimport NEVER
@@ -19,9 +19,7 @@ cdef void take_copy(Core *core, uint32_t index, int64_t now, Copy *copy) noexcep
     copy.job.paused += job_passed(core, slot, now)
     copy.reference = <uint64_t>slot.generation << SLOT_BITS | index
     copy.when = slot.when
-    if copy.job.flags & WALL and slot.when != NEVER:        # its slots were planned with an offset that may be some us older
-        copy.when = shifted(slot.when, core.planned_offset - core.wall_offset)
-    copy.wall_offset = core.wall_offset
+    copy.wall_offset = core.planned_offset
     copy.state = slot.state
     copy.callback = slot.callback
     copy.receiver = slot.receiver

@@ -28,12 +28,11 @@ cdef bint core_see_wall(Core *core, int64_t offset, int64_t now) noexcept nogil:
     """
     cdef int64_t moved = offset - core.planned_offset
     core.wall_offset = offset
-    if not core.on_wall:
-        core.planned_offset = offset
-        return False
     if -DRIFT < moved < DRIFT:
         return False
     core.planned_offset = offset
+    if not core.on_wall:
+        return False
     plan_anew(core, moved, shifted(now, offset))
     core_prune(core)
     return core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when)

@@ -16,12 +16,12 @@ managed_run: ContextVar[JobRun | None] = ContextVar("pysched.current_run", defau
 
 # Those whose engines can be asked: what a job without options runs needs no record of its own. By identity, as no
 # `__hash__` of a subclass is to be called; looked through by `valuerefs`, which other threads do not disturb.
-_schedulers: WeakValueDictionary[int, Any] = WeakValueDictionary()
+_owners: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 
-def introduce(scheduler: Any) -> None:
-    """Let `current_run` ask `scheduler`, as long as it lives."""
-    _schedulers[id(scheduler)] = scheduler
+def introduce(owner: Any) -> None:
+    """Let `current_run` ask the `JobOwner` of a scheduler, as long as that lives."""
+    _owners[id(owner)] = owner
 
 
 def current_run() -> JobRun | None:
@@ -31,9 +31,9 @@ def current_run() -> JobRun | None:
     """
     run = managed_run.get()
     if run is None:
-        for known in _schedulers.valuerefs():
-            scheduler = known()
-            run = None if scheduler is None else scheduler._current_run()
+        for known in _owners.valuerefs():
+            owner = known()
+            run = None if owner is None else owner.current_run()
             if run is not None:
                 break
     return run

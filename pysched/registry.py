@@ -1,17 +1,13 @@
-"""How jobs are registered and removed: from the arguments of a call to the engine."""
+"""How jobs are registered: from the arguments of a call to the engine."""
 
 from __future__ import annotations
 
-import itertools
 import sys
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from pysched import engine as chosen_engine
-from pysched.book import JobBook
 from pysched.callbacks import PLAIN, check_callback, is_async, is_simple, stable_name_of, wanted_of
-from pysched.clock import NEVER, DrivingClock
-from pysched.events import Events
+from pysched.clock import NEVER
 from pysched.job import JobOptions
 from pysched.options import (
     COUNTS,
@@ -25,12 +21,12 @@ from pysched.options import (
     shows,
     spread_of,
 )
+from pysched.owner import JobOwner
 from pysched.reports import log_warning
-from pysched.runner import ManagedJob, Runner
+from pysched.runner import ManagedJob
 from pysched.schedule import parse_duration
 from pysched.schedules import Schedules
 from pysched.trigger import After, At, Cron, Every, Trigger
-from pysched.views import JobView
 from pysched.zones import parse_zone
 
 if TYPE_CHECKING:
@@ -42,9 +38,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from pysched.clock import Clock
-    from pysched.engine import CalendarSchedule, Snapshot
-    from pysched.events import EventName
-    from pysched.job import JobInfo
+    from pysched.engine import CalendarSchedule
     from pysched.options import Duration, IntervalOptions, OnceOptions, ScheduledOptions
     from pysched.runner import JobRun
 
@@ -52,7 +46,6 @@ __all__ = ["Registry"]
 
 F = TypeVar("F", bound="Callable[..., object]")
 
-_SERIALS = itertools.count(1)
 _ZERO, _ONE = 0, 1
 
 
@@ -66,8 +59,8 @@ def is_default(max_retries: object, retry_backoff: object, timeout: object, max_
     )
 
 
-class Registry(ABC):
-    """The half of a `Scheduler` that takes jobs in; the other half runs, changes and shows them."""
+class Registry:
+    """The part of a `Scheduler` that takes jobs in."""
 
     _backend: ClassVar[Any] = chosen_engine  # tests name another: JobEngine, CalendarSchedule, Calendar and Zone
 
@@ -78,6 +71,7 @@ class Registry(ABC):
         name: str,
         zone: tzinfo,
         loop: AbstractEventLoop | None,
+        on_error: Callable[[BaseException, JobRun], object] | None,
         defaults: Mapping[str, Any],
     ) -> None:
         self._zone = zone
@@ -87,13 +81,10 @@ class Registry(ABC):
             {**table, **{name: value for name, value in defaults.items() if name in table}}
             for table in (ONCE, INTERVAL, SCHEDULED)
         )
-        self._engine = self._backend.JobEngine(self, executor, clock, name, f"{next(_SERIALS):x}-")
-        engine = self._engine
-        self._book = JobBook(engine.prefix, engine.has, self._is_calling, engine.discard)
-        self._runner = Runner(self._engine, clock, self, loop)
-        self._view = JobView(self._book, zone)
+        self._owner = owner = JobOwner(self, self._backend, executor, clock, name, zone, loop, on_error)
+        self._engine, self._book, self._runner = owner.engine, owner.book, owner.runner
+        self._view, self._events = owner.view, owner.events
         self._schedules = Schedules(self._backend)
-        self._events = Events(name, isinstance(clock, DrivingClock))
         processes = sys.modules.get("concurrent.futures.process")
         self._leaves_process = processes is not None and isinstance(executor, processes.ProcessPoolExecutor)
         self._closed = False
@@ -102,8 +93,7 @@ class Registry(ABC):
     @property
     def name(self) -> str:
         """The name in logs and of threads."""
-        name: str = self._engine.name
-        return name
+        return self._owner.name
 
     # -- registering --
 
@@ -337,9 +327,9 @@ class Registry(ABC):
             reference = int(job_id[len(self._book.prefix) :], 16)
             job_id = self._book.checked_id(job_id, reference)
             if not self._engine.has(reference):  # it has come and gone already
-                self._job_left(reference)
+                self._owner._job_left(reference)
         if job_id is not None and self._events.wants("added"):
-            self._tell("added", int(job_id[len(self._book.prefix) :].rstrip("+"), 16))
+            self._owner._tell("added", int(job_id[len(self._book.prefix) :].rstrip("+"), 16))
         return job_id
 
     def _register(
@@ -452,58 +442,10 @@ class Registry(ABC):
         else:
             job_id = record.id
             for old in self._book.enter_as(job_id, reference, record, replace):
-                self._remove(old)
-        self._tell("added", reference)
+                self._owner.remove(old)
+        self._owner._tell("added", reference)
         if record is not None:
             self._engine.arm(reference)
         if not self._engine.has(reference):  # it has come and gone already
-            self._job_left(reference)
+            self._owner._job_left(reference)
         return job_id
-
-    # -- removing --
-
-    def _remove(self, reference: int) -> bool | None:
-        """Whether that prevented a run that would have come; None if there is no such job."""
-        info = self._try_info(reference, careful=True) if self._events.wants("removed") else None
-        removal = self._engine.remove(reference)
-        if removal is None:
-            return None
-        prevented, running = removal
-        if running is not None:
-            self._book.depart(reference, self._view.as_info(running, careful=True))
-        self._runner.drop_retries(reference)
-        self._job_left(reference)
-        self._tell("removed", reference, job=info)
-        return bool(prevented)
-
-    def _is_calling(self, reference: int) -> bool:
-        """Whether the job's callback is being called, by the engine or in a retry."""
-        return self._engine.is_calling(reference) or self._runner.is_calling(reference)
-
-    def _job_left(self, reference: int, snapshot: Snapshot | None = None) -> None:
-        """Forget a job that was removed, or that has left, as the engine says; with a snapshot if anybody listens."""
-        if snapshot is not None:
-            self._tell("removed", reference, job=self._view.as_info(snapshot, careful=True))
-        self._runner.forget(reference)
-        self._book.forget(reference)
-
-    # -- what the other half tells --
-
-    @abstractmethod
-    def _report(self, error: BaseException, run: JobRun | None, options: JobOptions) -> None:
-        """Tell of an attempt that failed."""
-
-    @abstractmethod
-    def _tell(self, event: EventName, reference: int, **about: Any) -> None:
-        """Tell the listeners of that event, if there are any."""
-
-    @abstractmethod
-    def _report_timeout(self, job_id: str, job_name: str, timeout: float) -> None:
-        """Tell of a run that has timed out."""
-
-    def _set_error(self, reference: int, text: str) -> None:
-        self._book.set_error(reference, text)
-
-    @abstractmethod
-    def _try_info(self, reference: int, *, careful: bool = False) -> JobInfo | None:
-        """The job at this instant; None if there is none."""

@@ -1,55 +1,40 @@
 """`Scheduler`: jobs at intervals, by cron, once; and `CommandScheduler`, under the reference's name of this module.
 
-The engine keeps slots and counts, `book` the names and options of jobs; here is what a user does with jobs that are
-registered (`registry`).
+How jobs are registered stands in `registry`, how a scheduler lives in `life`, what its parts tell each other in
+`owner`; here is what a user does with jobs: listen, change, look.
 """
 
 from __future__ import annotations
 
-import math
-import time
-from datetime import timezone as fixed_zone
-from threading import current_thread, get_ident, main_thread
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pysched import lifecycle
-from pysched.announcer import Announcer
-from pysched.callbacks import PLAIN
-from pysched.clock import NEVER, NS, DrivingClock
+from pysched.clock import NEVER
 from pysched.commands import ScheduledCommand
-from pysched.current import introduce, managed_run
+from pysched.current import introduce
 from pysched.engine import CommandScheduler
-from pysched.errors import JobCancelled
 from pysched.events import MOST as MOST_EVENTS
 from pysched.explanations import decisions_of
-from pysched.idle import wait_idle
 from pysched.job import JobInfo, JobOptions
+from pysched.life import Life
 from pysched.options import check_count, check_defaults, check_handler, wall_ns_of
-from pysched.registry import Registry
-from pysched.reports import call_handler, log_error, log_warning
-from pysched.runner import JobRun, ManagedJob, ManagedRun, at, text_of
+from pysched.runner import JobRun, ManagedJob
 from pysched.schedule import parse_duration
 from pysched.table import MOST_ROWS, job_table
-from pysched.token import CancelToken
 from pysched.trigger import After, At, Cron, Every, Trigger
 from pysched.zones import parse_zone
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Mapping
     from concurrent.futures import Executor
     from datetime import datetime, tzinfo
-    from types import TracebackType
-
-    from typing_extensions import Self
 
     from pysched.clock import Clock
     from pysched.engine import Snapshot
     from pysched.events import EventName, JobEvent
     from pysched.explanations import Decision
     from pysched.options import Duration
-    from pysched.runner import Ticket
-    from pysched.signals import SignalWatch
     from pysched.stats import EngineStats
 
 __all__ = ["CommandScheduler", "ScheduledCommand", "Scheduler"]
@@ -60,7 +45,7 @@ EXIT_WAIT_S = 1.0
 """How long coroutines may take to end when the interpreter ends; then they end with their thread."""
 
 
-class Scheduler(Registry):
+class Scheduler(Life):
     """Runs jobs at intervals (`every`), by cron expressions (`cron`) and once (`after`, `at`), on a pool of workers.
 
     Parameters
@@ -118,55 +103,14 @@ class Scheduler(Registry):
         checked = check_defaults(defaults)
         if loop is not None and not callable(getattr(loop, "call_soon_threadsafe", None)):
             raise TypeError(f"loop must be an event loop, got {type(loop).__name__}")
-        super().__init__(workers if executor is None else executor, clock, name, parse_zone(timezone), loop, checked)
+        super().__init__(
+            workers if executor is None else executor, clock, name, parse_zone(timezone), loop, on_error, checked
+        )
         self._workers = workers if executor is None else None
-        self._on_error = on_error
         self._engine.explain(explain)
         self._observing = False
-        self._announcer = Announcer(
-            self._engine, lambda reference: self._try_info(reference, careful=True), self._zone, self._events
-        )
         lifecycle.register(self)
-        introduce(self)
-
-    # -- what the engine and the runner tell --
-
-    def _job_failed(self, reference: int, error: BaseException) -> None:
-        self._book.set_error(reference, text_of(error))
-        if isinstance(error, JobCancelled):
-            return
-        try:
-            run = self._current_run()
-        except BaseException:  # of a zone of the user's, say
-            run = self._current_run(fixed_zone.utc)
-        self._report(error, run, self._book.options_of(reference))
-
-    def _report(self, error: BaseException, run: JobRun | None, options: JobOptions) -> None:
-        handler = options.on_error or self._on_error
-        if handler is not None:
-            call_handler(handler, error, run)
-        elif run is not None:
-            log_error(f"{self.name}: job {run.job_id} ({run.job_name}) raised an exception", error)
-        else:
-            log_error(f"{self.name}: a job raised an exception", error)
-
-    def _report_timeout(self, job_id: str, job_name: str, timeout: float) -> None:
-        log_warning(f"{self.name}: job {job_id} ({job_name}) timed out after {timeout:g} s")
-
-    def _tell(self, event: EventName, reference: int, **about: Any) -> None:
-        self._announcer.tell(event, reference, **about)
-
-    def _job_decided(self, reference: int, decision: str, when: int, slot_ns: int, count: int, late: int) -> None:  # noqa: ARG002
-        self._announcer.decided(reference, decision, slot_ns, count)
-
-    def _job_runs(self, ticket: Ticket, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-        """Do the run of a job that is not managed as if it were one, for the sake of listeners."""
-        reference = ticket.reference
-        options = self._book.options_of(reference)
-        snapshot = self._engine.snapshot(reference)
-        zone = self._zone if snapshot is None else self._view.zone_of(snapshot)
-        job = ManagedJob(self._runner, callback, args, {}, PLAIN, options, zone, self._book.id_of)
-        ManagedRun(job, ticket).attempt()
+        introduce(self._owner)
 
     def on(self, event: EventName, fn: Callable[[JobEvent], object]) -> Callable[[], object]:
         """Have `fn` called with a `JobEvent` whenever that happens; returns a function that ends it.
@@ -196,46 +140,6 @@ class Scheduler(Registry):
             self._observing = told
             self._engine.observe(MOST_EVENTS if told else 0)
 
-    def _current_run(self, zone: tzinfo | None = None) -> JobRun | None:
-        """The run of an unmanaged job that this thread is inside of."""
-        found = self._engine.current()
-        if found is None:
-            return None
-        reference, number, scheduled_ns = found
-        known = self._runner.plain.get(get_ident())
-        if known is not None and known[:2] == (reference, number):
-            return known[2]
-        run = self._plain_run(reference, number, scheduled_ns, zone)
-        self._runner.plain[get_ident()] = reference, number, run
-        if self._runner.closing:
-            run.cancel._fire()
-        return run
-
-    def _plain_run(self, reference: int, number: int, scheduled_ns: int, zone: tzinfo | None) -> JobRun:
-        """A new object for the run of an unmanaged job, with a token of its own."""
-        snapshot, departed = self._engine.snapshot(reference), self._book.departed.get(reference)
-        if snapshot is not None:
-            name, own_zone = self._view.name_of(snapshot), self._view.zone_of(snapshot)
-        elif departed is not None:
-            name, own_zone = departed.name, departed.timezone
-        else:
-            name, own_zone = "", self._zone
-        token = CancelToken(self._runner.clock)
-        return JobRun(self._book.id_of(reference), name, number, at(scheduled_ns, zone or own_zone), 1, token)
-
-    def _job_returned(self, ticket: Ticket, awaitable: Awaitable[object]) -> None:
-        """The callback of an unmanaged job has returned an awaitable: from here on the run is a managed one."""
-        reference = ticket.reference
-        of_ticket = reference, ticket.number, ticket.scheduled_wall_ns
-        try:
-            # The callback may have asked for it already; there is none on an executor that is no thread pool.
-            run = self._current_run() or self._plain_run(*of_ticket, None)
-        except BaseException:  # of a zone of the user's, say
-            run = self._plain_run(*of_ticket, fixed_zone.utc)
-        options = self._book.options_of(reference)
-        job = ManagedJob(self._runner, _nothing, (), {}, PLAIN, options, self._zone, lambda _: run.job_id)
-        ManagedRun(job, ticket).adopt(awaitable, run)
-
     # -- control --
 
     def remove_job(self, id: str) -> bool:
@@ -243,21 +147,21 @@ class Scheduler(Registry):
 
         A run in progress goes on, its token does not fire; retries that wait are dropped.
         """
-        prevented = self._remove(self._book.reference_of(id))
+        prevented = self._owner.remove(self._book.reference_of(id))
         if prevented is None:
             raise KeyError(id)
         return prevented
 
     def remove_all_jobs(self, tag: str | None = None) -> int:
         """Remove all jobs, or those with the tag; returns how many there were. O(n)."""
-        return sum(self._remove(snapshot.reference) is not None for snapshot in self._tagged(tag))
+        return sum(self._owner.remove(snapshot.reference) is not None for snapshot in self._tagged(tag))
 
     def pause_job(self, id: str) -> None:
         """Let the job's slots pass by (`paused_count`); runs in progress go on. KeyError for an unknown id."""
         reference = self._book.reference_of(id)
         if not self._engine.pause(reference):
             raise KeyError(id)
-        self._tell("paused", reference)
+        self._owner._tell("paused", reference)
 
     def resume_job(self, id: str) -> None:
         """Wait for the job's next slot on its old grid; a one-shot whose time has passed runs at once.
@@ -267,7 +171,7 @@ class Scheduler(Registry):
         reference = self._book.reference_of(id)
         if not self._engine.resume(reference):
             raise KeyError(id)
-        self._tell("resumed", reference)
+        self._owner._tell("resumed", reference)
 
     def run_job(self, id: str) -> bool:
         """Run the job now, besides its slots, paused or not: False if `max_instances` runs are busy.
@@ -333,7 +237,7 @@ class Scheduler(Registry):
         if type(snapshot.callback) is ManagedJob:
             snapshot.callback.zone = trigger.zone or self._zone
         if not self._engine.has(reference):
-            self._job_left(reference)
+            self._owner._job_left(reference)
 
     def _cron_like(self, snapshot: Snapshot, expression: str, zone: tzinfo | None) -> Cron:
         """The trigger of a job that had another one before, with the options of that."""
@@ -348,204 +252,18 @@ class Scheduler(Registry):
     def pause(self) -> None:
         """Let the slots of all jobs pass by; apart from the pauses of single jobs."""
         self._engine.pause_all()
-        self._tell("paused", 0)
+        self._owner._tell("paused", 0)
 
     def resume(self) -> None:
         """End `pause`."""
         self._engine.resume_all()
-        self._tell("resumed", 0)
-
-    # -- life --
-
-    @property
-    def running(self) -> bool:
-        """Whether it is started and not shut down."""
-        running: bool = self._engine.running
-        return running
-
-    def start_background(self) -> None:
-        """Start on a thread of its own and return. RuntimeError if it runs; after `shutdown` a warning, no more."""
-        if self._refuses_start():
-            return
-        self._engine.start()
-
-    def run(self, handle_signals: bool = False, shutdown_timeout: Duration | None = 30) -> None:
-        """Run until `shutdown()`; Ctrl-C ends it at once, as a KeyboardInterrupt, after tokens were fired.
-
-        With `handle_signals`, on the main thread only (elsewhere a RuntimeError), SIGTERM and SIGINT are a
-        `shutdown(timeout=shutdown_timeout)`, after which it returns; what is still running then is logged as a warning.
-        A second signal ends it at once: a KeyboardInterrupt for SIGINT, and `SystemExit(143)` for SIGTERM, so that
-        what the program does at its end is done, and its status is the one that supervisors know. What the two
-        signals did before, they do again afterwards, from the second one on.
-        """
-        if not isinstance(handle_signals, bool):
-            raise TypeError(f"handle_signals must be a bool, got {type(handle_signals).__name__}")
-        limit = math.inf
-        if shutdown_timeout is not None:
-            limit = parse_duration(shutdown_timeout, "shutdown_timeout", zero=True) / NS
-        if handle_signals and current_thread() is not main_thread():
-            raise RuntimeError("handle_signals=True goes with the main thread only, which is where Python handles them")
-        if self._refuses_start():
-            return
-        if not handle_signals:
-            self._run()
-            return
-        from pysched.signals import SignalWatch
-
-        watch = SignalWatch(lambda: self._engine.stop(0.0))
-        try:
-            self._run_watched(watch, limit)
-        finally:
-            watch.restore()
-            if watch.number is not None:
-                self.shutdown(wait=False)
-
-    def _run_watched(self, watch: SignalWatch, limit: float) -> None:
-        watch.install()
-        look = self._engine.call_alarm(0, watch.look)
-        try:
-            if watch.number is None:
-                self._run()
-        finally:
-            look.cancel()
-        if watch.number is not None:
-            self._drain(watch, limit)
-            left = self.shutdown(wait=False)
-            if left:
-                ids = ", ".join(f"{info.id} ({info.name})" for info in left)
-                log_warning(f"{self.name}: shut down by a signal, but these jobs are still running: {ids}")
-
-    def _drain(self, watch: SignalWatch, limit: float) -> None:
-        """Shut down, and wait a short time at a time: a signal that comes right before a wait does not end it."""
-        self.shutdown(wait=False)
-        deadline = time.monotonic() + limit
-
-        def is_over(wait: float) -> bool:
-            return self._engine.stop(wait) and self._runner.coroutines.wait(wait)
-
-        while not is_over(max(0.0, min(LOOK_S, deadline - time.monotonic()))):
-            if watch.error is not None:
-                raise watch.error
-            if time.monotonic() >= deadline:
-                return
-
-    def _run(self) -> None:
-        try:
-            self._engine.run()
-        except BaseException:
-            if not self._engine.running:  # else another thread was faster to start it
-                self._runner.cancel_all()
-            raise
-
-    def _refuses_start(self) -> bool:
-        """Whether it was shut down, with a warning then. RuntimeError if it runs."""
-        if self._closed:
-            log_warning(f"{self.name} was shut down, which is one-way: it does not start again")
-            return True
-        if self._engine.running:
-            raise RuntimeError(f"{self.name} is running already")
-        return False
-
-    def shutdown(self, wait: bool = True, timeout: Duration | None = None) -> list[JobInfo]:
-        """Stop for good: fires every token, drops retries and queued runs, waits for what runs.
-
-        Waits at most `timeout` (a duration; None: without limit), not at all if not `wait`, nor from inside a callback.
-        Returns the jobs that are still running, removed ones too. Safe at any time, any number of times.
-        """
-        limit = None if timeout is None else parse_duration(timeout, "timeout", zero=True) / NS
-        coroutines = self._runner.coroutines
-        if not wait or coroutines.is_on_loop() or self._events.is_here or self._runner.is_own(managed_run.get()):
-            limit = 0.0
-        inside = self._engine.current() is not None  # `stop` does not wait there, and neither is anything else to
-        began = time.monotonic()
-        self._closed = True
-        self._engine.close()
-        self._runner.close()
-        self._engine.stop(limit)
-        self._runner.cancel_all()
-        left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
-        coroutines.wait(0.0 if inside else left)
-        self._events.end(0.0 if inside else left)
-        running = {
-            each.reference: self._view.as_info(each, careful=True) for each in self._engine.snapshots() if each.running
-        }
-        for run, info in list(self._runner.abandoned.items()):
-            reference = run.ticket.reference
-            if reference not in running and info is not None:
-                running[reference] = self._try_info(reference, careful=True) or info
-        for reference, departed in self._book.still_calling():
-            running.setdefault(reference, departed)
-        return list(running.values())
-
-    def wait_idle(self, timeout: Duration | None = None) -> bool:
-        """Wait until nothing is due, queued or running, nor waits for a retry; slots to come do not count.
-
-        At most `timeout` (a duration; None: without limit): whether that came about. On a `ManualClock` it waits for
-        nothing. What is due before a start is waited for; after `shutdown` only what runs. RuntimeError in a callback,
-        and on the event loop that runs coroutines.
-        """
-        limit = None if timeout is None else parse_duration(timeout, "timeout", zero=True) / NS
-        if self._runner.coroutines.is_on_loop():
-            raise RuntimeError("wait_idle on the loop that runs the coroutines would wait for itself")
-        return wait_idle(self._engine, self._runner, limit)
-
-    def __enter__(self) -> Self:
-        self.start_background()
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.shutdown()
-
-    async def __aenter__(self) -> Self:
-        """Start in the background; coroutines of jobs run on this event loop, unless there is a `loop`."""
-        from asyncio import get_running_loop
-
-        self._runner.coroutines.capture(get_running_loop())
-        try:
-            self.start_background()
-        except BaseException:
-            self._runner.coroutines.capture(None)
-            raise
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Shut down in a thread: the loop goes on meanwhile, and with it the coroutines that come to their end."""
-        import asyncio
-
-        try:
-            await asyncio.to_thread(self.shutdown)
-        except asyncio.CancelledError:
-            self.shutdown(wait=False)  # nobody waits any more, and the thread may not even have begun
-            raise
-
-    def _at_exit(self) -> None:
-        self._closed = True
-        self._engine.close()
-        self._runner.close()
-        if not isinstance(self._runner.clock, DrivingClock):
-            self._runner.coroutines.wait(EXIT_WAIT_S)
-
-    def _before_fork(self) -> None:
-        self._runner.coroutines.before_fork()
-
-    def _after_fork_in_parent(self) -> None:
-        self._runner.coroutines.after_fork_in_parent()
-
-    def _after_fork_in_child(self) -> None:
-        self._book.after_fork_in_child()
-        self._runner.forget_threads()
-        self._events.after_fork_in_child()
-        self._engine.settle()
+        self._owner._tell("resumed", 0)
 
     # -- looking --
 
     def get_job(self, id: str) -> JobInfo:
         """The job at this instant. KeyError for an unknown id. O(1)."""
-        info = self._try_info(self._book.reference_of(id))
+        info = self._owner._try_info(self._book.reference_of(id))
         if info is None:
             raise KeyError(id)
         return info
@@ -629,11 +347,3 @@ class Scheduler(Registry):
         if tag is not None:
             found = [each for each in found if tag in self._book.options_of(each.reference).tags]
         return found
-
-    def _try_info(self, reference: int, *, careful: bool = False) -> JobInfo | None:
-        snapshot = self._engine.snapshot(reference)
-        return None if snapshot is None else self._view.as_info(snapshot, careful=careful)
-
-
-def _nothing() -> None:
-    """In the place of a callback that was called already."""

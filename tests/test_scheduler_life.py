@@ -76,7 +76,7 @@ def test_a_run_that_is_refused_fires_no_token(make_scheduler):
         if len(seen) < 3:
             raise ValueError
 
-    scheduler._on_error = nothing
+    scheduler._owner.on_error = nothing
     job_id = scheduler.every("1h", job, max_retries=5, retry_backoff=0, immediate=True)
     scheduler.start_background()
     assert started.wait(WAIT)

@@ -1,6 +1,6 @@
 """`Scheduler`: spread; and of all policies: what is refused, decorators, new grids.
 
-What they do is in test_scheduler_late (misfire_grace_time, catch_up), _overlap and _from_end.
+What they do: test_scheduler_late (misfire_grace_time, catch_up), test_scheduler_overlap and test_scheduler_from_end.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ CAUGHT_UP = 1_000
 """Slots of one gap that are run one by one."""
 BACKLOG = 1_000
 """Runs of a job that may wait for an instance."""
+STEP = 1_000_000_000
+"""A change of the wall clock against the monotonic one of at least so much, ns, was a step."""
 
 WORD = (1 << 64) - 1
 
@@ -88,15 +90,19 @@ class Slots:
             due += job.policy.delay + (self.draw(job.jitter) if job.jitter else 0)
         return min(due, NEVER)
 
+    def slot_on_wall(self, state: JobState, slot: int) -> int:
+        """A slot as it is shown: by the planned offset, so that those of a grid do not tremble with the clocks."""
+        return slot if state.wall else slot + self.planned_offset
+
     def planned_anew(self, job: Job, state: JobState, offset: int, slot: int) -> JobState:
         """With a slot and a due time that fit another offset; as much later than the slot as it was."""
         due_ns = state.due_ns
         if state.phase is Phase.PENDING and not state.immediate:
             lag = min(max(due_ns - (state.slot - self.planned_offset), 0), job.longest_lag)
             due_ns = NEVER if slot == NEVER else min(slot - offset + lag, NEVER)
-        # After a step forward: its runs were not in progress when the slots passed over were due.
-        busy_until = -NEVER if offset - self.planned_offset >= STEP else state.busy_until
-        return state._replace(slot=slot, due_ns=due_ns, busy_until=busy_until)
+        if offset - self.planned_offset >= STEP:  # its runs were not in progress when the slots passed over were due
+            state = state._replace(busy_until=-NEVER)
+        return state._replace(slot=slot, due_ns=due_ns)
 
     # -- decisions --------------------------------------------------------------------------------------
 
@@ -104,8 +110,8 @@ class Slots:
         """`slot`, the latest of `count`, is on the job's clock, `now` monotonic; `late` is of a run that starts."""
         if not self.noting:
             return ()
-        offset = self.wall_offset
-        return (Note.made(decision, now + offset, slot + offset - self.offset_of(state), count, late),)
+        shown = self.slot_on_wall(state, slot)
+        return (Note.made(decision, now + self.wall_offset, shown, count, late),)
 
     def left_out(self, step: Step, why: str, slot: int, count: int, now: int) -> Step:
         """Slots, `slot` being the latest, get no run of their own."""

@@ -101,7 +101,7 @@ class Steps(Slots):
         """A decision of the owner's."""
         if not state.is_here:
             return None
-        slot = slot_wall_ns - self.wall_offset + self.offset_of(state)
+        slot = slot_wall_ns if state.wall else slot_wall_ns - self.planned_offset
         return Step(state, notes=self.note(state, decision, slot, 1, now))
 
     # -- runs -------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ class Steps(Slots):
         single = not period and schedule is None
         state = state._replace(period=period, schedule=schedule, wall=wall, slot=slot, single=single, until=until)
         # What kept slots of the old grid waiting says nothing of the new one's.
-        state = state._replace(begin=begin, busy_until=-NEVER, waiting=(), backlog=(), owed=False, excused=False)
+        state = state._replace(begin=begin, waiting=(), backlog=(), owed=False, excused=False, busy_until=-NEVER)
         state = state._replace(immediate=state.immediate and not single)
         if (slot >= until and until != NEVER) or state.spent:
             return Step(settled(state._replace(phase=Phase.ENDED, slot=NEVER)))

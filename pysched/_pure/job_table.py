@@ -241,10 +241,12 @@ class JobTable(TimerTable):
         """
         steps = self.steps
         steps.wall_offset = offset
-        if not self.on_wall:
-            steps.planned_offset = offset
-        elif abs(offset - steps.planned_offset) >= DRIFT:
+        if abs(offset - steps.planned_offset) < DRIFT:
+            return
+        if self.on_wall:
             self._plan_anew(offset, now_ns + offset)
+        else:
+            steps.planned_offset = offset
 
     def _plan_anew(self, offset: int, here: int) -> None:
         """Forward, slots passed over have come; back, some calendars are planned anew from `here`, the new time.
@@ -306,7 +308,7 @@ class JobTable(TimerTable):
         if not self._is_first(timer, old):
             return None
         step = self.steps.started(timer, old, now_ns)
-        scheduled = old.waiting[0].slot + self.steps.wall_offset - self.steps.offset_of(old)
+        scheduled = self.steps.slot_on_wall(old, old.waiting[0].slot)
         run = JobCall(timer, old.waiting[0], step.state.number, scheduled, thread, now_ns)
         return run if self._replace(timer, old, step, begun=run) else None
 

@@ -54,15 +54,14 @@ def snapshot_of(job: Job, steps: Steps, now: int) -> Snapshot | None:
 
 def snapshot_at(job: Job, state: JobState, steps: Steps, now: int) -> Snapshot:
     """Of a job when it was in that state."""
-    wall_offset = steps.wall_offset
+    wall_offset = steps.planned_offset  # as `Slots.slot_on_wall`
     offset = 0 if state.wall else wall_offset
     pending = state.phase is Phase.PENDING
-    planned_offset = steps.planned_offset if state.wall else wall_offset
     return Snapshot(
         reference=job.reference,
         order=job.reference,  # which are given in this order
         callback=job.callback,
-        next=state.due_ns + planned_offset if pending and state.due_ns != NEVER else None,
+        next=state.due_ns + wall_offset if pending and state.due_ns != NEVER else None,
         enabled=not state.disabled,
         immediate=state.immediate,
         period=state.period,
