@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from pysched.lifecycle import exiting
 from pysched.reports import log_error, log_warning
 from pysched.waiting import WakeEvent
 
@@ -117,7 +118,7 @@ class Events:
         if self._driven:
             self._tell_here()
             return
-        if not self._threads and not self._ending:
+        if not self._threads and not exiting():
             self._begin()
         self._told.set()
 
@@ -136,17 +137,16 @@ class Events:
             return
         try:
             thread.start()
-        except BaseException as failure:  # the interpreter ends, or there is no memory
+        except BaseException as failure:  # there is no memory, or the interpreter ends
             self._threads.pop("by", None)
-            log_error(f"{self._name}: no thread for listeners", failure)
+            if not exiting():
+                log_error(f"{self._name}: no thread for listeners", failure)
 
     def _serve(self) -> None:
         while True:
             self._told.clear()
             self._tell_all()
-            if self._ending and not self._waiting:
-                return
-            if not self._waiting and not self._told.wait(IDLE_S):
+            if not self._waiting and (self._ending or not self._told.wait(IDLE_S)):
                 self._threads.pop("by", None)
                 if self._waiting:  # somebody came at the last moment, and saw that there was a thread
                     self._begin()

@@ -342,7 +342,8 @@ class ManagedRun:
         cancelled = isinstance(error, JobCancelled) or (self.token.cancelled and is_cancellation(error))
         if not cancelled:
             runner.owner._report(error, run, job.options)
-        self.tell("error", run, error=error, began_ns=self.attempt_began_ns)
+        if not (cancelled and self.over):  # else it only does what its time-out has told it to
+            self.tell("error", run, error=error, began_ns=self.attempt_began_ns)
         if self.attempts > job.options.max_retries or cancelled or self.is_final():
             self.end(error)
             return False

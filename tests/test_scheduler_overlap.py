@@ -135,7 +135,7 @@ def test_instances_on_real_threads(make_scheduler, instances):
         with lock:
             inside.pop()
 
-    scheduler.every("10ms", job, overlap="queue", max_instances=instances, max_runs=30)
+    scheduler.every("10ms", job, overlap="queue", catch_up="all", max_instances=instances, max_runs=30)
     scheduler.start_background()
     assert wait_until(lambda: len(inside) == instances)
     assert wait_until(lambda: scheduler.list_jobs()[0]["running"] == instances)
@@ -146,7 +146,7 @@ def test_instances_on_real_threads(make_scheduler, instances):
     assert len(set(began)) == 30
     if instances == 1:
         assert began == sorted(began)
-    assert max(began) - min(began) == timedelta(milliseconds=290)
+    assert abs(max(began) - min(began) - timedelta(milliseconds=290)) < timedelta(milliseconds=5)
 
 
 def test_run_job_does_not_wait(scheduler, clock, runs):
