@@ -280,6 +280,7 @@ cdef struct Core:
     uint32_t workers                 # of the thread pool; 0: callbacks run in the loop
     uint32_t drains                  # submitted and not ended, of this epoch
     uint32_t busy                    # of those: inside a callback
+    int64_t full_since               # when the last worker that was free got into its callback
     bint parking                     # a drain without work waits for more (drains.pxd)
     uint32_t parked                  # drains that wait and were not summoned
     uint32_t summons                 # sent to parked drains that have not woken yet

@@ -338,7 +338,7 @@ cdef class JobTable(Dispatcher):
             if room:
                 job_queue(
                     core, <uint32_t>(reference & SLOT_MASK), now + core.wall_offset if job.flags & WALL else now, now,
-                    False,
+                    False, now,
                 )
                 drains_summon(core)
                 wake = drains_wanted(core) != 0 and core_wants_wake(core, -NEVER)

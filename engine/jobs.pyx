@@ -154,8 +154,8 @@ cdef bint job_tick(Core *core, uint32_t index, int64_t now) noexcept nogil:
     else:
         rearm_root(core, index, slot, job_due(core, job))
     if runs:
-        job_queue(core, index, latest, due, True)
-    if job.rare != NULL and job_feed(core, index):
+        job_queue(core, index, latest, due, True, now)
+    if job.rare != NULL and job_feed(core, index, now):
         runs = True
     if not runs:
         job_settle(core, index)
@@ -200,7 +200,7 @@ cdef void job_refuse(Core *core, Run *run) noexcept nogil:
     job.active -= 1
     job.started -= 1
     job.taken_back += 1
-    job_queue(core, run.slot, slot_of_wall(core, job, run.scheduled), run.due, run.ticks)
+    job_queue(core, run.slot, slot_of_wall(core, job, run.scheduled), run.due, run.ticks, 0)
 
 
 cdef void give_instance_back(Core *core, uint32_t index, Job *job, int64_t now) noexcept nogil:
@@ -212,7 +212,7 @@ cdef void give_instance_back(Core *core, uint32_t index, Job *job, int64_t now) 
         job_arm(core, index)
     else:
         arm_from_end(core, index, job, now)
-    job_feed(core, index)
+    job_feed(core, index, now)
     job_settle(core, index)
 
 
@@ -420,7 +420,7 @@ cdef void job_feed_all(Core *core) noexcept nogil:
     for index in range(1, core.slots.top):
         slot = slot_at(core, index)
         if slot.flags & JOB and slot.callback != NULL:
-            job_feed(core, index)
+            job_feed(core, index, 0)
 
 
 cdef void job_abandon(Core *core, uint32_t index) noexcept nogil:
