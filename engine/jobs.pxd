@@ -17,11 +17,9 @@ cdef enum Outcome:
     FAILED
     TIMED_OUT
 
-cdef bint job_has_room(const Job *job) noexcept nogil
 cdef void job_arm(Core *core, uint32_t index) noexcept nogil
 cdef void job_leave_heap(Core *core, uint32_t index) noexcept nogil
 cdef bint job_tick(Core *core, uint32_t index, int64_t now) noexcept nogil
-cdef void job_queue(Core *core, uint32_t index, int64_t slot, int64_t due, bint ticks) noexcept nogil
 cdef void job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept
 cdef void job_refuse(Core *core, Run *run) noexcept nogil
 cdef void job_end_run(Core *core, uint32_t index, uint32_t generation, int64_t now, Outcome outcome) noexcept nogil
