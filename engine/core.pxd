@@ -13,7 +13,7 @@ Ground rules
 from cpython.method cimport PyMethod_Check, PyMethod_GET_FUNCTION, PyMethod_GET_SELF
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from .heap cimport Heap
 from .keys cimport KeyTable
@@ -127,12 +127,6 @@ cdef struct Note:
     uint32_t count                   # of slots
     uint8_t decision
 
-cdef struct Notes:                   # ring of the latest decisions about a job
-    uint32_t room                    # grows to `Core.explains`; until then `head` is 0
-    uint32_t head
-    uint32_t count
-    Note items[1]                    # as many as there is room for
-
 cdef struct Job:                     # definition and accounting of a job of a `Scheduler`
     int64_t period                   # 0: by its schedule; of a single slot: the delay that it was given, or 0
     Schedule *schedule               # of a cron job; its owner's reference is the job's
@@ -158,9 +152,10 @@ cdef struct Job:                     # definition and accounting of a job of a `
     uint32_t active                  # runs started and not ended, those that wait for a retry included
     uint32_t instances               # the greatest number of both together
     uint32_t taken_back              # starts that an executor undid: numbers of runs are not given twice
-    uint32_t flags                   # JobFlags
+    uint16_t flags                   # JobFlags
+    uint16_t noted                   # decisions; once the ring is full, from its room to below twice that
     Rare *rare                       # NULL: nothing of it
-    Notes *notes                     # NULL: none yet
+    Note *notes                      # ring of the latest, `Core.notes_room` of them at the end; NULL: none yet
 
 cdef struct Item:                    # of news
     uint64_t reference
@@ -243,7 +238,8 @@ cdef struct Core:
     uint64_t job_order               # that of the latest job
     size_t on_wall                   # jobs whose slots are on the wall clock
     size_t backlog                   # runs in the backlogs of all jobs
-    uint32_t explains                # how many decisions are noted of each job
+    uint32_t explains                # how many decisions are shown of each job
+    uint32_t notes_room              # for how many there is room: a power of two; 0: none are noted
     News *news                       # decisions that the owner wants to be told of, or NULL
     size_t alarms                    # that are pending
     int64_t wall_offset              # wall clock - monotonic clock, ns

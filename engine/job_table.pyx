@@ -43,7 +43,7 @@ from .core cimport (
     shifted,
     slot_at,
 )
-from .decisions cimport decide
+from .decisions cimport decide, notes_copy
 from .dispatcher cimport Dispatcher, now_of
 from .drains cimport drains_summon, drains_wanted
 from .heap cimport SLOT_BITS, SLOT_MASK
@@ -488,9 +488,16 @@ cdef class JobTable(Dispatcher):
 
     def explain(self, uint32_t count):
         """Of each job the latest `count` decisions are noted from now on; 0: none.  Nothing where there are jobs."""
+        cdef uint32_t room
         lock(&self.c.mutex)
         if self.c.jobs.top <= 1 + self.c.jobs.free_count:        # the rings of jobs that are there have their size
             self.c.explains = count
+            room = 0
+            if count:
+                room = 2
+                while room < count:
+                    room *= 2
+            self.c.notes_room = room
         unlock(&self.c.mutex)
 
     def observe(self, uint32_t most):
@@ -523,7 +530,7 @@ cdef class JobTable(Dispatcher):
         cdef Slot *slot
         cdef Job *job
         cdef int64_t now
-        if not self.c.explains:
+        if not self.c.notes_room:
             return
         now = now_of(self)
         lock(&self.c.mutex)
@@ -553,10 +560,8 @@ cdef class JobTable(Dispatcher):
         slot = self.find(reference)
         if slot != NULL:
             job = job_at(core, slot.record)
-            if job.notes != NULL:
-                count = min(job.notes.count, room)
-                for i in range(count):
-                    notes[i] = job.notes.items[(job.notes.head + i) % job.notes.room]
+            if room >= core.explains:    # it has not grown meanwhile
+                count = notes_copy(core, job, notes)
         unlock(&core.mutex)
         try:
             return None if slot == NULL else [note_of(&notes[i]) for i in range(count)]

@@ -255,10 +255,11 @@ cdef inline void look_ahead(const Core *core) noexcept nogil:
         prefetch(job)
         prefetch(<char *>job + 64)
         prefetch(<char *>job + 128)
-    if core.explains:
+    if core.notes_room:
         slot = slot_ahead(core, NOTES_AHEAD)
         if slot.flags & JOB:
-            prefetch(job_at(core, slot.record).notes)
+            job = job_at(core, slot.record)
+            prefetch(job.notes + (job.noted & (core.notes_room - 1)))
 
 
 cdef bint core_take_ready(Core *core, int64_t now, bint keep, Run *run) noexcept:
