@@ -582,6 +582,15 @@ cdef class JobTable(Dispatcher):
         """The wall clock, ns since the Unix epoch."""
         return wall_ns() if self.c.native_clock else bounded(self.clock.wall_ns())
 
+    def offset_ns(self):
+        """The wall clock - the monotonic clock, as slots are shown with it: two readings would differ by some us."""
+        cdef int64_t offset
+        self.read_wall()
+        lock(&self.c.mutex)
+        offset = self.c.planned_offset
+        unlock(&self.c.mutex)
+        return offset
+
     cdef int read_wall(self) except -1:
         cdef Core *core = self.c
         cdef int64_t offset, now

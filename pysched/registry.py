@@ -425,7 +425,8 @@ class Registry:
 
     def _slots(self, trigger: Trigger, options: Mapping[str, Any]) -> tuple[int, int]:
         """The job's first slot and its end, on its clock."""
-        now, wall_now = self._engine.time_ns(), self._engine.wall_ns()
+        now = self._engine.time_ns()
+        wall_now = self._engine.wall_ns() if trigger.wall else now + self._engine.offset_ns()
         slot = min(trigger.first_slot(now, wall_now, options["start_at"]), NEVER)
         until = options["until"]
         if until is None:

@@ -291,6 +291,11 @@ class JobEngine(Dispatcher):
         """The wall clock, ns since the Unix epoch."""
         return self._core.wall_ns()
 
+    def offset_ns(self) -> int:
+        """The wall clock - the monotonic clock, as slots are shown with it: two readings would differ by some us."""
+        self._core.read_wall()
+        return self._core.table.steps.planned_offset
+
     # -- life -------------------------------------------------------------------------------------------
 
     def start(self) -> None:
