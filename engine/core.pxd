@@ -93,6 +93,7 @@ cdef enum JobFlags:
     FROM_END = 512   # its period counts from the end of its run: while it runs, it is out of the heap
     QUEUES = 1024    # slots that find all instances busy wait in its backlog
     ALL = 2048       # of slots that were missed, each is run
+    UNTOLD = 8192    # held back until its owner has named it; else it is pending
     NONE = 4096      # of slots that were missed, none is run; without both: the latest
 
 cdef enum Decision:                  # what becomes of slots, and of runs

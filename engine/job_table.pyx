@@ -26,6 +26,7 @@ from .core cimport (
     RETRIED,
     SINGLE,
     STARTED,
+    UNTOLD,
     WALL,
     Core,
     Entry,
@@ -184,6 +185,7 @@ cdef class JobTable(Dispatcher):
         reference = <uint64_t>record.generation << SLOT_BITS | index
         if held:
             job_leave_heap(core, index)
+            job.flags |= UNTOLD
         wake = not held and core_wants_wake(core, entry.when)
         if flags & WALL and core.on_wall == 1:
             wake = core_wants_wake(core, -NEVER) or wake         # it sleeps without a look at the wall clock
@@ -196,12 +198,16 @@ cdef class JobTable(Dispatcher):
         """Lets a job go that was added `held`; nothing if it was removed or paused meanwhile."""
         cdef Core *core = self.c
         cdef Slot *slot
+        cdef Job *job
         cdef bint wake = False
         lock(&core.mutex)
         slot = self.find(reference)
-        if slot != NULL and slot.state == PAUSED and not job_at(core, slot.record).flags & DISABLED:
-            job_arm(core, <uint32_t>(reference & SLOT_MASK))
-            wake = core_wants_wake(core, slot.when)
+        if slot != NULL:
+            job = job_at(core, slot.record)
+            job.flags &= ~UNTOLD
+            if slot.state == PAUSED and not job.flags & DISABLED:
+                job_arm(core, <uint32_t>(reference & SLOT_MASK))
+                wake = core_wants_wake(core, slot.when)
         unlock(&core.mutex)
         if wake:
             self.wake()

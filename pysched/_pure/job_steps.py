@@ -36,11 +36,14 @@ class Steps(Slots):
     def added(self, job: Job, unborn: JobState, state: JobState, now: int, held: bool) -> Step:  # noqa: ARG002
         """The first: a job with `immediate` is due now."""
         state = self.armed(job, state._replace(due_ns=now))
-        return Step(state._replace(phase=Phase.PAUSED) if held else state, scheduled=1)
+        return Step(state._replace(phase=Phase.PAUSED, untold=True) if held else state, scheduled=1)
 
     def let_go(self, job: Job, state: JobState) -> Step | None:
-        """A job that was added `held` is armed; None if it was removed or paused meanwhile."""
-        return Step(self.armed(job, state)) if state.phase is Phase.PAUSED and not state.disabled else None
+        """A job that was added `held` is armed, if it was not paused meanwhile; None if it was removed."""
+        if not state.is_here:
+            return None
+        state = state._replace(untold=False)
+        return Step(self.armed(job, state) if state.phase is Phase.PAUSED and not state.disabled else state)
 
     # -- slots ------------------------------------------------------------------------------------------
 
