@@ -249,6 +249,7 @@ cdef struct Core:
     uint64_t random                  # state of the generator of jitter
     bint all_paused
     bint closed                      # it starts no more: what is due never comes
+    bint telling                     # a thread tells the owner of news and of jobs that have left, one after the other
     bint keeps_wall                  # whether `wall_offset` is kept
     size_t reserved                  # slots and nodes promised to a call_many in progress
 

@@ -215,12 +215,16 @@ cdef class JobTable(Dispatcher):
     def discard(self, uint64_t reference):
         """Takes back that a job was added `held`."""
         cdef References garbage
+        cdef bint found
         lock(&self.c.mutex)
-        core_detach(self.c, <uint32_t>(reference & SLOT_MASK), False, &garbage)
-        self.c.cancelled -= 1
-        self.c.scheduled -= 1
+        found = self.find(reference) != NULL         # it may have been removed meanwhile
+        if found:
+            core_detach(self.c, <uint32_t>(reference & SLOT_MASK), False, &garbage)
+            self.c.cancelled -= 1
+            self.c.scheduled -= 1
         unlock(&self.c.mutex)
-        drop(&garbage)
+        if found:
+            drop(&garbage)
 
     def add_plain(self, object callback, int64_t period, CalendarSchedule schedule=None, bint single=False):
         """Adds a job that is all default, if `callback` is a plain function or method without parameters.
@@ -261,6 +265,15 @@ cdef class JobTable(Dispatcher):
         if slot.generation != reference >> SLOT_BITS or not slot.flags & JOB or slot.callback == NULL:
             return NULL
         return NULL if job_at(self.c, slot.record).flags & LEFT else slot
+
+    cdef bint has_left(self, uint64_t reference) noexcept:
+        """Whether a job has left and its owner is still to be told.  The mutex is held."""
+        cdef uint64_t index = reference & SLOT_MASK
+        cdef Slot *slot
+        if index == 0 or index >= self.c.slots.top:
+            return False
+        slot = slot_at(self.c, <uint32_t>index)
+        return slot.generation == reference >> SLOT_BITS and slot.flags & JOB != 0 and slot.callback != NULL
 
     def has(self, uint64_t reference):
         """Whether there is such a job; O(1)."""
@@ -445,14 +458,17 @@ cdef class JobTable(Dispatcher):
         free(paused)
         self.look_again(True)
 
-    def snapshot(self, uint64_t reference):
-        """The job at this instant, a `Snapshot`; None if there is no such job.  O(1)."""
+    def snapshot(self, uint64_t reference, bint left=False):
+        """The job at this instant, a `Snapshot`; None if there is no such job.  O(1).
+
+        `left`: also of one that has left, if its owner has not been told yet.
+        """
         cdef Copy copy
         cdef bint found
         cdef int64_t now = now_of(self)
         self.read_wall()
         lock(&self.c.mutex)
-        found = self.find(reference) != NULL
+        found = self.find(reference) != NULL or (left and self.has_left(reference))
         if found:
             take_copy(self.c, <uint32_t>(reference & SLOT_MASK), now, &copy)
         unlock(&self.c.mutex)
@@ -640,7 +656,7 @@ cdef struct Paused:
 
 cdef inline bint waits_for_all(const Core *core, const Slot *slot) noexcept nogil:
     """Whether it is a job that is out of the heap until the pause of all jobs ends."""
-    return slot.state == PAUSED and not job_at(core, slot.record).flags & DISABLED
+    return slot.state == PAUSED and not job_at(core, slot.record).flags & (DISABLED | UNTOLD)
 
 
 cdef int compare_paused(const void *left, const void *right) noexcept nogil:
