@@ -32,14 +32,15 @@ from .starts cimport ring_append
 
 cdef enum:
     CAUGHT_UP = 1_000                # slots of one gap that are run one by one
+    STUCK = 50_000                   # how long all workers have been in their callbacks, ns, when the pool is full
 
 
 cdef bint job_has_room(const Job *job) noexcept nogil:
     return job.waiting + job.active < job.instances
 
 
-cdef void job_queue(Core *core, uint32_t index, int64_t slot, int64_t due, bint ticks) noexcept nogil:
-    """Puts a run of a job that has room into the ready ring."""
+cdef void job_queue(Core *core, uint32_t index, int64_t slot, int64_t due, bint ticks, int64_t now) noexcept nogil:
+    """Puts a run of a job that has room into the ready ring.  `now` 0: it has waited already."""
     cdef Job *job = job_at(core, slot_at(core, index).record)
     cdef Waiting *waiting = &job.only
     if job.queue != NULL:
@@ -49,18 +50,19 @@ cdef void job_queue(Core *core, uint32_t index, int64_t slot, int64_t due, bint 
     waiting.ticks = ticks
     job.waiting += 1
     ring_append(core, index)
-    if core.workers and core.busy >= core.workers:
-        decide(core, index, job, POOL_FULL, slot, 1, due, 0)
+    # Not in a burst of quick callbacks, where a worker is busy whenever one looks.
+    if core.workers and core.busy >= core.workers and now - core.full_since > STUCK:
+        decide(core, index, job, POOL_FULL, slot, 1, now, 0)
 
 
-cdef bint job_feed(Core *core, uint32_t index) noexcept nogil:
+cdef bint job_feed(Core *core, uint32_t index, int64_t now) noexcept nogil:
     """Gives free instances to runs of the backlog: whether there were any."""
     cdef Job *job = job_at(core, slot_at(core, index).record)
     cdef Waiting waiting
     cdef bint fed = False
     while has_backlog(job) and job_has_room(job) and core.phase == STARTED:
         waiting = backlog_take(core, job)
-        job_queue(core, index, waiting.slot, waiting.due, True)
+        job_queue(core, index, waiting.slot, waiting.due, True, now)
         fed = True
     return fed
 

@@ -93,6 +93,7 @@ cdef enum JobFlags:
     FROM_END = 512   # its period counts from the end of its run: while it runs, it is out of the heap
     QUEUES = 1024    # slots that find all instances busy wait in its backlog
     ALL = 2048       # of slots that were missed, each is run
+    UNTOLD = 8192    # held back until its owner has named it; else it is pending
     NONE = 4096      # of slots that were missed, none is run; without both: the latest
 
 cdef enum Decision:                  # what becomes of slots, and of runs
@@ -248,6 +249,7 @@ cdef struct Core:
     uint64_t random                  # state of the generator of jitter
     bint all_paused
     bint closed                      # it starts no more: what is due never comes
+    bint telling                     # a thread tells the owner of news and of jobs that have left, one after the other
     bint keeps_wall                  # whether `wall_offset` is kept
     size_t reserved                  # slots and nodes promised to a call_many in progress
 
@@ -280,6 +282,7 @@ cdef struct Core:
     uint32_t workers                 # of the thread pool; 0: callbacks run in the loop
     uint32_t drains                  # submitted and not ended, of this epoch
     uint32_t busy                    # of those: inside a callback
+    int64_t full_since               # when the last worker that was free got into its callback
     bint parking                     # a drain without work waits for more (drains.pxd)
     uint32_t parked                  # drains that wait and were not summoned
     uint32_t summons                 # sent to parked drains that have not woken yet

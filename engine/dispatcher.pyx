@@ -497,6 +497,8 @@ cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1:
             park(self, epoch, &turn)
             continue
         core.busy += 1
+        if core.busy >= core.workers:
+            core.full_since = turn.now
         over = call_run(self, &turn, False)
     if core.epoch == epoch:
         core.drains -= 1

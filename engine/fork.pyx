@@ -47,6 +47,7 @@ cdef void reset(Core *core) noexcept nogil:
     core.epoch += 1
     core.drains = core.busy = core.parked = core.summons = 0
     core.reserved = 0                    # a call_many in progress was another thread's
+    core.telling = False
     core.runners = NULL
     core.waiters = NULL
     waker_forget(&core.waker)

@@ -284,6 +284,12 @@ cdef class JobEngine(JobTable):
         cdef Item item
         cdef Copy copy
         cdef bint news, seen
+        lock(&core.mutex)
+        if core.telling:                 # that thread will see what has come, and tell it in order
+            unlock(&core.mutex)
+            return
+        core.telling = True
+        unlock(&core.mutex)
         while True:
             lock(&core.mutex)
             news = take_news(core, &item)
@@ -298,6 +304,7 @@ cdef class JobEngine(JobTable):
                 reference = <uint64_t>slot_at(core, index).generation << SLOT_BITS | index
                 core_detach(core, index, False, &garbage)
                 core.cancelled -= 1
+            core.telling = news or index != 0
             unlock(&core.mutex)
             if news:
                 self.tell_news(&item)

@@ -16,6 +16,7 @@ cdef class JobTable(Dispatcher):
         const Job *more, bint held=*,
     ) except 0
     cdef Slot *find(self, uint64_t reference) noexcept
+    cdef bint has_left(self, uint64_t reference) noexcept
 
 
 cdef tuple note_of(const Note *note)

@@ -26,6 +26,7 @@ from .core cimport (
     RETRIED,
     SINGLE,
     STARTED,
+    UNTOLD,
     WALL,
     Core,
     Entry,
@@ -184,6 +185,7 @@ cdef class JobTable(Dispatcher):
         reference = <uint64_t>record.generation << SLOT_BITS | index
         if held:
             job_leave_heap(core, index)
+            job.flags |= UNTOLD
         wake = not held and core_wants_wake(core, entry.when)
         if flags & WALL and core.on_wall == 1:
             wake = core_wants_wake(core, -NEVER) or wake         # it sleeps without a look at the wall clock
@@ -196,12 +198,16 @@ cdef class JobTable(Dispatcher):
         """Lets a job go that was added `held`; nothing if it was removed or paused meanwhile."""
         cdef Core *core = self.c
         cdef Slot *slot
+        cdef Job *job
         cdef bint wake = False
         lock(&core.mutex)
         slot = self.find(reference)
-        if slot != NULL and slot.state == PAUSED and not job_at(core, slot.record).flags & DISABLED:
-            job_arm(core, <uint32_t>(reference & SLOT_MASK))
-            wake = core_wants_wake(core, slot.when)
+        if slot != NULL:
+            job = job_at(core, slot.record)
+            job.flags &= ~UNTOLD
+            if slot.state == PAUSED and not job.flags & DISABLED:
+                job_arm(core, <uint32_t>(reference & SLOT_MASK))
+                wake = core_wants_wake(core, slot.when)
         unlock(&core.mutex)
         if wake:
             self.wake()
@@ -209,12 +215,16 @@ cdef class JobTable(Dispatcher):
     def discard(self, uint64_t reference):
         """Takes back that a job was added `held`."""
         cdef References garbage
+        cdef bint found
         lock(&self.c.mutex)
-        core_detach(self.c, <uint32_t>(reference & SLOT_MASK), False, &garbage)
-        self.c.cancelled -= 1
-        self.c.scheduled -= 1
+        found = self.find(reference) != NULL         # it may have been removed meanwhile
+        if found:
+            core_detach(self.c, <uint32_t>(reference & SLOT_MASK), False, &garbage)
+            self.c.cancelled -= 1
+            self.c.scheduled -= 1
         unlock(&self.c.mutex)
-        drop(&garbage)
+        if found:
+            drop(&garbage)
 
     def add_plain(self, object callback, int64_t period, CalendarSchedule schedule=None, bint single=False):
         """Adds a job that is all default, if `callback` is a plain function or method without parameters.
@@ -255,6 +265,15 @@ cdef class JobTable(Dispatcher):
         if slot.generation != reference >> SLOT_BITS or not slot.flags & JOB or slot.callback == NULL:
             return NULL
         return NULL if job_at(self.c, slot.record).flags & LEFT else slot
+
+    cdef bint has_left(self, uint64_t reference) noexcept:
+        """Whether a job has left and its owner is still to be told.  The mutex is held."""
+        cdef uint64_t index = reference & SLOT_MASK
+        cdef Slot *slot
+        if index == 0 or index >= self.c.slots.top:
+            return False
+        slot = slot_at(self.c, <uint32_t>index)
+        return slot.generation == reference >> SLOT_BITS and slot.flags & JOB != 0 and slot.callback != NULL
 
     def has(self, uint64_t reference):
         """Whether there is such a job; O(1)."""
@@ -338,7 +357,7 @@ cdef class JobTable(Dispatcher):
             if room:
                 job_queue(
                     core, <uint32_t>(reference & SLOT_MASK), now + core.wall_offset if job.flags & WALL else now, now,
-                    False,
+                    False, now,
                 )
                 drains_summon(core)
                 wake = drains_wanted(core) != 0 and core_wants_wake(core, -NEVER)
@@ -439,14 +458,17 @@ cdef class JobTable(Dispatcher):
         free(paused)
         self.look_again(True)
 
-    def snapshot(self, uint64_t reference):
-        """The job at this instant, a `Snapshot`; None if there is no such job.  O(1)."""
+    def snapshot(self, uint64_t reference, bint left=False):
+        """The job at this instant, a `Snapshot`; None if there is no such job.  O(1).
+
+        `left`: also of one that has left, if its owner has not been told yet.
+        """
         cdef Copy copy
         cdef bint found
         cdef int64_t now = now_of(self)
         self.read_wall()
         lock(&self.c.mutex)
-        found = self.find(reference) != NULL
+        found = self.find(reference) != NULL or (left and self.has_left(reference))
         if found:
             take_copy(self.c, <uint32_t>(reference & SLOT_MASK), now, &copy)
         unlock(&self.c.mutex)
@@ -582,6 +604,15 @@ cdef class JobTable(Dispatcher):
         """The wall clock, ns since the Unix epoch."""
         return wall_ns() if self.c.native_clock else bounded(self.clock.wall_ns())
 
+    def offset_ns(self):
+        """The wall clock - the monotonic clock, as slots are shown with it: two readings would differ by some us."""
+        cdef int64_t offset
+        self.read_wall()
+        lock(&self.c.mutex)
+        offset = self.c.planned_offset
+        unlock(&self.c.mutex)
+        return offset
+
     cdef int read_wall(self) except -1:
         cdef Core *core = self.c
         cdef int64_t offset, now
@@ -625,7 +656,7 @@ cdef struct Paused:
 
 cdef inline bint waits_for_all(const Core *core, const Slot *slot) noexcept nogil:
     """Whether it is a job that is out of the heap until the pause of all jobs ends."""
-    return slot.state == PAUSED and not job_at(core, slot.record).flags & DISABLED
+    return slot.state == PAUSED and not job_at(core, slot.record).flags & (DISABLED | UNTOLD)
 
 
 cdef int compare_paused(const void *left, const void *right) noexcept nogil:

@@ -23,7 +23,7 @@ cdef bint job_tick(Core *core, uint32_t index, int64_t now) noexcept nogil
 cdef void job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept
 cdef void job_refuse(Core *core, Run *run) noexcept nogil
 cdef void job_end_run(Core *core, uint32_t index, uint32_t generation, int64_t now, Outcome outcome) noexcept nogil
-cdef void job_withdraw(Core *core, uint32_t index, uint32_t generation, int64_t now) noexcept nogil
+cdef void job_withdraw(Core *core, const Run *run, int64_t now) noexcept nogil
 cdef void job_give_back(Core *core, uint32_t index, uint32_t generation, int64_t now) noexcept nogil
 cdef void job_pause(Core *core, uint32_t index) noexcept nogil
 cdef int64_t job_passed(const Core *core, const Slot *slot, int64_t now) noexcept nogil

@@ -24,6 +24,7 @@ from .core cimport (
     RAN,
     SINGLE,
     SPENT,
+    UNTOLD,
     WALL,
     ZOMBIE,
     Core,
@@ -63,7 +64,7 @@ cdef void job_arm(Core *core, uint32_t index) noexcept nogil:
 cdef void arm_unless_paused(Core *core, uint32_t index) noexcept nogil:
     """The same, but a job that was paused waits until it is resumed."""
     cdef Slot *slot = slot_at(core, index)
-    if job_at(core, slot.record).flags & DISABLED:
+    if job_at(core, slot.record).flags & (DISABLED | UNTOLD):
         slot.state = PAUSED
     else:
         job_arm(core, index)
@@ -119,14 +120,16 @@ cdef bint job_tick(Core *core, uint32_t index, int64_t now) noexcept nogil:
     cdef int64_t here = shifted(now, offset)
     cdef int64_t due = slot.when
     cdef int64_t lag = 0, latest = 0, count
-    cdef bint runs = False
+    cdef bint runs = False, keeps_slot = False
+    if job.flags & IMMEDIATE and core.all_paused:
+        pop_root(core, slot, PAUSED)         # it runs on resume
+        return False
     if job.flags & IMMEDIATE:
         job.flags &= ~IMMEDIATE
         latest = shifted(due, offset)
-        if core.all_paused:
-            job.paused += 1
-            decide(core, index, job, PASSED, latest, 1, now, 0)
-        elif job_has_room(job):
+        # The period counts from the end of this run, unless the first slot was to be later than that.
+        keeps_slot = job.slot > saturating_add(due, job.period)
+        if job_has_room(job):
             runs = True
         else:
             job_leave_out(core, index, job, COALESCED, latest, 1, now)
@@ -147,15 +150,15 @@ cdef bint job_tick(Core *core, uint32_t index, int64_t now) noexcept nogil:
         due = shifted(latest, -offset) + lag
     if runs:
         job_count_tick(job)
-        if job.flags & FROM_END and job.period:
+        if job.flags & FROM_END and job.period and not keeps_slot:
             job.slot = NEVER
     if job.slot == NEVER or job.flags & (OWED | SPENT):
         pop_root(core, slot, ENDED)
     else:
         rearm_root(core, index, slot, job_due(core, job))
     if runs:
-        job_queue(core, index, latest, due, True)
-    if job.rare != NULL and job_feed(core, index):
+        job_queue(core, index, latest, due, True, now)
+    if job.rare != NULL and job_feed(core, index, now):
         runs = True
     if not runs:
         job_settle(core, index)
@@ -200,7 +203,7 @@ cdef void job_refuse(Core *core, Run *run) noexcept nogil:
     job.active -= 1
     job.started -= 1
     job.taken_back += 1
-    job_queue(core, run.slot, slot_of_wall(core, job, run.scheduled), run.due, run.ticks)
+    job_queue(core, run.slot, slot_of_wall(core, job, run.scheduled), run.due, run.ticks, 0)
 
 
 cdef void give_instance_back(Core *core, uint32_t index, Job *job, int64_t now) noexcept nogil:
@@ -212,7 +215,7 @@ cdef void give_instance_back(Core *core, uint32_t index, Job *job, int64_t now) 
         job_arm(core, index)
     else:
         arm_from_end(core, index, job, now)
-    job_feed(core, index)
+    job_feed(core, index, now)
     job_settle(core, index)
 
 
@@ -245,13 +248,22 @@ cdef void job_end_run(Core *core, uint32_t index, uint32_t generation, int64_t n
     give_instance_back(core, index, job, now)
 
 
-cdef void job_withdraw(Core *core, uint32_t index, uint32_t generation, int64_t now) noexcept nogil:
-    """Takes a start back: an executor has dropped the run."""
+cdef void job_withdraw(Core *core, const Run *run, int64_t now) noexcept nogil:
+    """Takes a start back: an executor has dropped the run, which does not count for `ticks_left`."""
+    cdef uint32_t index = run.slot
     cdef Slot *slot = slot_at(core, index)
-    if slot.generation == generation:
-        job_at(core, slot.record).started -= 1
-        job_at(core, slot.record).taken_back += 1
-        give_instance_back(core, index, job_at(core, slot.record), now)
+    cdef Job *job
+    cdef Waiting dropped
+    if slot.generation != run.generation:
+        return
+    job = job_at(core, slot.record)
+    job.started -= 1
+    job.taken_back += 1
+    dropped.ticks = run.ticks
+    untick(job, &dropped)
+    if slot.state == ENDED and job.slot != NEVER and not job.flags & (SPENT | OWED | LEFT):
+        arm_unless_paused(core, index)   # it had come to its last
+    give_instance_back(core, index, job, now)
 
 
 cdef void job_give_back(Core *core, uint32_t index, uint32_t generation, int64_t now) noexcept nogil:
@@ -291,7 +303,7 @@ cdef void job_resume(Core *core, uint32_t index, int64_t now) noexcept nogil:
     cdef int64_t here = shifted(now, offset_of(core, job))
     cdef int64_t latest, count
     job.flags &= ~DISABLED
-    if slot.state != PAUSED:
+    if slot.state != PAUSED or job.flags & UNTOLD:
         return
     if job.slot > here:
         pass
@@ -420,7 +432,7 @@ cdef void job_feed_all(Core *core) noexcept nogil:
     for index in range(1, core.slots.top):
         slot = slot_at(core, index)
         if slot.flags & JOB and slot.callback != NULL:
-            job_feed(core, index)
+            job_feed(core, index, 0)
 
 
 cdef void job_abandon(Core *core, uint32_t index) noexcept nogil:

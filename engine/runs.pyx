@@ -350,7 +350,7 @@ cdef void core_finish(Core *core, Run *run, int64_t now, int64_t repeat_at, Refe
     core.errors += run.failed
     if run.flags & JOB:
         if run.dropped:
-            job_withdraw(core, run.slot, run.generation, now)
+            job_withdraw(core, run, now)
         elif not run.flags & MANAGED:
             job_end_run(core, run.slot, run.generation, now, FAILED if run.failed else SUCCEEDED)
         return

@@ -4,7 +4,7 @@ cimport cython
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from .core cimport DISABLED, FAILING, IMMEDIATE, PENDING, SINGLE, WALL, Core, Slot, job_at, slot_at
+from .core cimport DISABLED, FAILING, IMMEDIATE, PENDING, SINGLE, UNTOLD, WALL, Core, Slot, job_at, slot_at
 from .heap cimport SLOT_BITS
 from .jobs cimport job_passed
 from .platform cimport NEVER
@@ -71,7 +71,7 @@ cdef class Snapshot:
     @property
     def next(self):
         """When it is due next, jitter included."""
-        if self.copy.state != PENDING or self.copy.when == NEVER:
+        if (self.copy.state != PENDING and not self.copy.job.flags & UNTOLD) or self.copy.when == NEVER:
             return None
         return self.copy.when + <object>self.copy.wall_offset
 

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
         SchedulerContext,
     )
     from pysched.current import current_run
-    from pysched.events import JobEvent
+    from pysched.events import EventName, JobEvent
     from pysched.explanations import Decision
     from pysched.forecast import preview
     from pysched.job import JobInfo
+    from pysched.options import Duration
     from pysched.runner import JobRun
     from pysched.scheduler import Scheduler
     from pysched.scheduler_queue import QueuedCommand, TimedCommandQueue
@@ -40,9 +41,11 @@ __all__ = [
     "Command",
     "CommandScheduler",
     "Decision",
+    "Duration",
     "Engine",
     "EngineStats",
     "ErrorCallback",
+    "EventName",
     "JobCancelled",
     "JobEvent",
     "JobInfo",
@@ -72,7 +75,9 @@ _MODULES = {
     "CancelToken": "token",
     "Command": "commands",
     "Decision": "explanations",
+    "Duration": "options",
     "ErrorCallback": "commands",
+    "EventName": "events",
     "JobEvent": "events",
     "JobInfo": "job",
     "JobRun": "runner",

@@ -80,16 +80,17 @@ class Announcer:
             about["duration"] = (self._engine.time_ns() - began_ns) / NS
         if slot_ns is not None:
             about["scheduled_time"] = _moment(slot_ns, zone)
-        return JobEvent(event, now, job, run, **about)
+        job_id = name = ""
+        if job is not None:
+            job_id, name = job.id, job.name
+        elif run is not None:
+            job_id, name = run.job_id, run.job_name
+        return JobEvent(event, now, job_id, name, job, run, **about)
 
-    def decided(self, reference: int, decision: str, slot_ns: int, count: int) -> None:
+    def decided(self, reference: int, decision: Any, slot_ns: int, count: int) -> None:
         """What became of slots."""
-        if decision == "missed":
-            self.tell("missed", reference, slot_ns=slot_ns, count=count)
-        elif decision == "coalesced":
-            self.tell("coalesced", reference, slot_ns=slot_ns, count=count)
-        elif decision == "dropped":
-            self.tell("dropped", reference, slot_ns=slot_ns, count=count)
+        if decision in ("missed", "coalesced", "dropped"):
+            self.tell(decision, reference, slot_ns=slot_ns, count=count)
 
 
 def as_it_will_be(job: JobInfo, outcome: str, last_error: str | None, now: datetime) -> JobInfo:

@@ -11,15 +11,18 @@ There is no lock: a start enters `calls` before it looks at `closing`, a stop se
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from _thread import RLock
 from collections import deque
+from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Protocol
 
 from pysched.awaitables import discard
 from pysched.clock import DrivingClock
 from pysched.errors import JobCancelled
+from pysched.reports import log_error
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from pysched.clock import Clock
     from pysched.waiting import Waiters
 
-__all__ = ["SHUT_DOWN", "TIMED_OUT", "CoroutineCall", "Coroutines"]
+__all__ = ["SHUT_DOWN", "TIMED_OUT", "CoroutineCall", "Coroutines", "in_thread"]
 
 BATCH = 64
 """Starts and cancellations at one wake of a loop."""
@@ -113,11 +116,19 @@ class CoroutineCall:
                 error = CancelledError()
         return error
 
+    def let_go(self) -> None:
+        """It is over: the run and its result do not wait for the garbage collector."""
+        self.done = _nothing
+        self.value = None
+
     def drop(self) -> None:
         """It will not begin."""
         awaitable, self._awaitable = self._awaitable, None
         if awaitable is not None:
-            discard(awaitable)
+            try:
+                discard(awaitable)
+            except BaseException as failure:
+                log_error("an awaitable that is not awaited could not be closed", failure)
 
 
 class Lane:
@@ -190,7 +201,7 @@ class Coroutines:
         self._clock = clock if isinstance(clock, DrivingClock) else None
         self._name = name
         self._given = given
-        self._captured: AbstractEventLoop | None = None
+        self.captured: AbstractEventLoop | None = None
         self._lane: Lane | None = None  # of the loop that was used last
         self._own: Lane | None = None
         self._making = RLock()
@@ -200,7 +211,7 @@ class Coroutines:
 
     def capture(self, loop: AbstractEventLoop | None) -> None:
         """Use this loop of the user's from now on, unless there is a given one; None: no more."""
-        self._captured = loop
+        self.captured = loop
 
     # -- one call --
 
@@ -230,10 +241,12 @@ class Coroutines:
             pass  # it is closed
 
     def _ended(self, call: CoroutineCall, error: BaseException | None) -> None:
+        done = call.done
         try:
             call.drop()
-            call.done(error)
+            done(error)
         finally:
+            call.let_go()
             self.calls.pop(call, None)
             self._waiters.notify()
             self._end_if_over()
@@ -248,7 +261,7 @@ class Coroutines:
 
     def _lane_now(self) -> Lane:
         """That of the loop for a call that begins now. Raises RuntimeError if that loop cannot be used."""
-        loop = self._given or self._captured
+        loop = self._given or self.captured
         if self._clock is not None or loop is None:
             return self._own_lane()
         lane = self._lane
@@ -292,7 +305,7 @@ class Coroutines:
             return False
         loops = [lane.loop for lane in (self._own, self._lane) if lane is not None]
         if self._clock is None:
-            loops += [each for each in (self._given, self._captured) if each is not None]
+            loops += [each for each in (self._given, self.captured) if each is not None]
         return any(loop is each for each in loops)
 
     # -- the end --
@@ -328,7 +341,7 @@ class Coroutines:
                 return False
             self._waiters.wait_for(self._is_idle, LOOK_S if left is None else min(LOOK_S, left))
         if not self.calls and self.closing:
-            self._captured = self._lane = None
+            self.captured = self._lane = None
             if own is not None and not self.is_on_loop():
                 own.settle(left if left is None else max(0.0, left))
         return True
@@ -352,7 +365,7 @@ class Coroutines:
         if own is not None and own.own is not None:
             own.own.leave_in_parent()
         _left_in_parent.append(calls)
-        self._captured = None
+        self.captured = None
         if self._given is not None and self._given.is_running():  # not in this process, where nobody runs it
             self._given = None
 
@@ -365,3 +378,35 @@ class Coroutines:
 
 _left_in_parent: list[object] = []
 """In a forked child: what the parent's loops run. Kept, as to let go of a task that has not ended is told on stderr."""
+
+
+def _nothing(error: BaseException | None) -> None:
+    """In the place of what was told already."""
+
+
+async def in_thread(function: Callable[[], object]) -> None:
+    """Call it on a thread of its own, and wait for its end: all threads of the loop's executor may be taken."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
+
+    def tell(failure: BaseException | None) -> None:
+        if ended.done():
+            return
+        if failure is None:
+            ended.set_result(None)
+        else:
+            ended.set_exception(failure)
+
+    def call() -> None:
+        failure = None
+        try:
+            function()
+        except BaseException as error:
+            failure = error
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(tell, failure)
+
+    threading.Thread(target=call, name="pysched-shutdown", daemon=True).start()
+    await ended

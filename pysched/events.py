@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from pysched.callbacks import is_async
 from pysched.lifecycle import exiting
 from pysched.reports import log_error, log_warning
 from pysched.waiting import WakeEvent
@@ -57,13 +58,16 @@ class JobEvent:
     event: EventName
     time: datetime
     """When: aware, in the job's zone."""
+    job_id: str
+    """Empty if all jobs are meant (`pause`, `resume`)."""
+    job_name: str
     job: JobInfo | None
-    """The job just then; None if all are meant (`pause`, `resume`), or if it had gone."""
+    """The job just then; None if all are meant, or if it had been removed."""
     run: JobRun | None = None
     scheduled_time: datetime | None = None
     """The slot, aware; of several slots the latest."""
     lateness: float | None = None
-    """Of a run: seconds from when it was due to its start."""
+    """Of a run: seconds to its start from when it was due, or from the scheduler's start if that was later."""
     duration: float | None = None
     """Of a run that has ended: seconds since its start, all attempts and waits; of an attempt: since its own."""
     error: BaseException | None = None
@@ -105,6 +109,8 @@ class Events:
             raise ValueError(f"event must be one of {', '.join(NAMES)}, got {event!r}")
         if not callable(function):
             raise TypeError(f"fn must be callable, got {type(function).__name__}")
+        if is_async(function):
+            raise TypeError("fn must be a plain function: nothing would await it")
         listener = Listener(function)
         listeners = self._listeners[event]
         listeners[listener] = None
@@ -153,13 +159,12 @@ class Events:
                 return
 
     def _tell_here(self) -> None:
-        if self._telling:
-            return
-        self._telling = True
-        try:
-            self._tell_all()
-        finally:
-            self._telling = False
+        while self._waiting and not self._telling:  # once more for what came while the mark was being taken back
+            self._telling = True
+            try:
+                self._tell_all()
+            finally:
+                self._telling = False
 
     def _tell_all(self) -> None:
         while self._waiting:
@@ -175,14 +180,18 @@ class Events:
         """Whether this is their thread."""
         return self._threads.get("by") is threading.current_thread()
 
-    def end(self, timeout: float | None) -> None:
-        """Tell what waits and end the thread; wait for that at most `timeout` seconds, not at all on that thread."""
+    def end(self, timeout: float | None) -> bool:
+        """Tell what waits and end the thread; wait for that at most `timeout` seconds, not at all on that thread.
+
+        Returns whether all is told.
+        """
         self._ending = True
         thread = self._threads.get("by")
         if thread is not None:
             self._told.set()
             if thread is not threading.current_thread() and thread.ident is not None:
                 thread.join(timeout)
+        return not self._waiting and not (thread is not None and thread.is_alive())
 
     def after_fork_in_child(self) -> None:
         """The thread is the parent's, and so is what waits."""

@@ -18,8 +18,8 @@ class JobInfo:
 
     Counts are of ticks, not of attempts: `run_count` that succeeded, `error_count` that failed or timed out,
     `timeout_count` of those that timed out, `started_count` that began, `coalesced_count` that came while the job was
-    busy or the scheduler late, `missed_count` that were dropped as too late (in this version none ever are),
-    `paused_count` that passed by in a pause.
+    busy or the scheduler late, `missed_count` of those that came while it was late, `paused_count` that passed by in a
+    pause.
     """
 
     id: str

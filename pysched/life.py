@@ -97,7 +97,7 @@ class Life(Registry):
         deadline = time.monotonic() + limit
 
         def is_over(wait: float) -> bool:
-            return self._engine.stop(wait) and self._runner.coroutines.wait(wait)
+            return self._engine.stop(wait) and self._runner.coroutines.wait(wait) and self._events.end(wait)
 
         while not is_over(max(0.0, min(LOOK_S, deadline - time.monotonic()))):
             if watch.error is not None:
@@ -139,9 +139,14 @@ class Life(Registry):
         self._runner.close()
         self._engine.stop(limit)
         self._runner.cancel_all()
-        left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
-        coroutines.wait(0.0 if inside else left)
-        self._events.end(0.0 if inside else left)
+
+        def left() -> float | None:
+            if inside:
+                return 0.0
+            return None if limit is None else max(0.0, limit - (time.monotonic() - began))
+
+        coroutines.wait(left())
+        self._events.end(left())
         running = {
             each.reference: self._view.as_info(each, careful=True) for each in self._engine.snapshots() if each.running
         }
@@ -178,11 +183,13 @@ class Life(Registry):
         """Start in the background; coroutines of jobs run on this event loop, unless there is a `loop`."""
         from asyncio import get_running_loop
 
-        self._runner.coroutines.capture(get_running_loop())
+        coroutines = self._runner.coroutines
+        before = coroutines.captured
+        coroutines.capture(get_running_loop())
         try:
             self.start_background()
         except BaseException:
-            self._runner.coroutines.capture(None)
+            coroutines.capture(before)
             raise
         return self
 
@@ -190,13 +197,10 @@ class Life(Registry):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Shut down in a thread: the loop goes on meanwhile, and with it the coroutines that come to their end."""
-        import asyncio
+        from pysched.coroutines import in_thread
 
-        try:
-            await asyncio.to_thread(self.shutdown)
-        except asyncio.CancelledError:
-            self.shutdown(wait=False)  # nobody waits any more, and the thread may not even have begun
-            raise
+        self.shutdown(wait=False)  # tokens fire now: what waits for them may fill all threads of the loop's executor
+        await in_thread(self.shutdown)
 
     def _at_exit(self) -> None:
         self._closed = True

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 
+from pysched.callbacks import is_async
 from pysched.clock import NEVER, NS
 from pysched.schedule import parse_duration
 from pysched.zones import EPOCH, parse_zone
@@ -214,8 +215,12 @@ def check_defaults(defaults: object) -> dict[str, Any]:
         raise TypeError(f"defaults must be a mapping of job options, got {type(defaults).__name__}")
     found = dict(defaults)
     for name in found:
-        if name in OF_ONE_JOB or name not in {**COUNTS, **INTERVAL, **SCHEDULED}:
-            raise TypeError(f"defaults must be options of jobs that many may have, got {name!r}")
+        if name in OF_ONE_JOB:
+            raise TypeError(f"defaults must be options that many jobs may have, got {name!r}")
+        if name not in {**COUNTS, **INTERVAL, **SCHEDULED}:
+            raise TypeError(f"defaults must be options of jobs, there is no {name!r}")
+    if "tags" in found:
+        found["tags"] = _tags(found["tags"])  # an iterator gives its items only once
     counts = [found.get(name, standard) for name, standard in COUNTS.items()]
     check_options({name: value for name, value in found.items() if name not in COUNTS}, *counts)
     check_cron_options({**SCHEDULED, **found})
@@ -291,8 +296,12 @@ def check_count(value: object, name: str, *, least: int, most: int | None = None
 
 
 def check_handler(on_error: object) -> None:
-    if on_error is not None and not callable(on_error):
+    if on_error is None:
+        return
+    if not callable(on_error):
         raise TypeError(f"on_error must be callable, got {type(on_error).__name__}")
+    if is_async(on_error):
+        raise TypeError("on_error must be a plain function: nothing would await it")
 
 
 def wall_ns_of(moment: object, name: str) -> int:

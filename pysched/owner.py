@@ -63,7 +63,7 @@ class JobOwner:
         self.view = JobView(self.book, zone)
         self.events = Events(name, isinstance(clock, DrivingClock))
         self.announcer = Announcer(
-            self.engine, lambda reference: self._try_info(reference, careful=True), zone, self.events
+            self.engine, lambda reference: self._try_info(reference, careful=True, left=True), zone, self.events
         )
 
     @property
@@ -99,7 +99,7 @@ class JobOwner:
     def _tell(self, event: EventName, reference: int, **about: Any) -> None:
         self.announcer.tell(event, reference, **about)
 
-    def _job_decided(self, reference: int, decision: str, when: int, slot_ns: int, count: int, late: int) -> None:  # noqa: ARG002
+    def _job_decided(self, reference: int, decision: Any, when: int, slot_ns: int, count: int, late: int) -> None:  # noqa: ARG002
         self.announcer.decided(reference, decision, slot_ns, count)
 
     def _job_runs(self, ticket: Ticket, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
@@ -181,8 +181,8 @@ class JobOwner:
     def _set_error(self, reference: int, text: str) -> None:
         self.book.set_error(reference, text)
 
-    def _try_info(self, reference: int, *, careful: bool = False) -> JobInfo | None:
-        snapshot = self.engine.snapshot(reference)
+    def _try_info(self, reference: int, *, careful: bool = False, left: bool = False) -> JobInfo | None:
+        snapshot = self.engine.snapshot(reference, left)
         return None if snapshot is None else self.view.as_info(snapshot, careful=careful)
 
 

@@ -320,7 +320,7 @@ class Registry:
         self, callback: object, period: int, schedule: CalendarSchedule | None = None, single: bool = False
     ) -> str | None:
         """The id of a job of which nothing is kept here, since it is all default; None if it is not."""
-        if callback is None or self._closed or not self._plain:
+        if callback is None or self._closed or not self._plain or self._events.wants("added"):
             return None
         job_id: str | None = self._engine.add_plain(callback, period, schedule, single)
         if job_id is not None and self._book.lookalikes:
@@ -328,8 +328,6 @@ class Registry:
             job_id = self._book.checked_id(job_id, reference)
             if not self._engine.has(reference):  # it has come and gone already
                 self._owner._job_left(reference)
-        if job_id is not None and self._events.wants("added"):
-            self._owner._tell("added", int(job_id[len(self._book.prefix) :].rstrip("+"), 16))
         return job_id
 
     def _register(
@@ -386,8 +384,11 @@ class Registry:
             self._warned = True
             log_warning(f"{self.name} was shut down: jobs that are registered now never run")
 
+        # Until it is in the book, so that its first run knows its name, and listeners of it before they hear of a run.
+        held = self._events.wants("added")
         kept = None if not managed and record.is_default(trigger.schedule is not None) else record
         delay = checked["spread"] and spread_of(checked["id"] or stable_name_of(callback), checked["spread"])
+        held = held or kept is not None
         slot, until = self._slots(trigger, checked)
         reference: int = self._engine.add(
             called,
@@ -402,7 +403,7 @@ class Registry:
             checked["jitter"],
             checked["max_runs"],
             checked["immediate"],
-            kept is not None,  # held until it is in the book, so that its first run knows its name
+            held,
             checked["misfire_grace_time"],
             checked["catch_up"],
             checked["overlap"] == "queue",
@@ -410,7 +411,7 @@ class Registry:
             delay,
             trigger.begin(checked["start_at"]),
         )
-        return self._enter(reference, kept, checked["replace"])
+        return self._enter(reference, kept, checked["replace"], held)
 
     def _decorator(
         self, trigger_of: Trigger | Callable[[object], Trigger], options: Mapping[str, Any], *counts: Any
@@ -425,7 +426,8 @@ class Registry:
 
     def _slots(self, trigger: Trigger, options: Mapping[str, Any]) -> tuple[int, int]:
         """The job's first slot and its end, on its clock."""
-        now, wall_now = self._engine.time_ns(), self._engine.wall_ns()
+        now = self._engine.time_ns()
+        wall_now = self._engine.wall_ns() if trigger.wall else now + self._engine.offset_ns()
         slot = min(trigger.first_slot(now, wall_now, options["start_at"]), NEVER)
         until = options["until"]
         if until is None:
@@ -435,7 +437,7 @@ class Registry:
             raise ValueError("until must be after the job's first slot: it would never run")
         return slot, min(end, NEVER)
 
-    def _enter(self, reference: int, record: JobOptions | None, replace: bool) -> str:
+    def _enter(self, reference: int, record: JobOptions | None, replace: bool, held: bool) -> str:
         """Enter a new job into the book, where it has a record then; returns its id."""
         if record is None or record.id is None:
             job_id = self._book.enter(reference, record)
@@ -444,7 +446,7 @@ class Registry:
             for old in self._book.enter_as(job_id, reference, record, replace):
                 self._owner.remove(old)
         self._owner._tell("added", reference)
-        if record is not None:
+        if held:
             self._engine.arm(reference)
         if not self._engine.has(reference):  # it has come and gone already
             self._owner._job_left(reference)

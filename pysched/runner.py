@@ -162,6 +162,7 @@ class Runner:
     def forget_threads(self) -> None:
         """In the child of a fork: the calls in progress are the parent's."""
         self.abandoned.clear()
+        self.plain.clear()
         for run in self.all_open():
             run.forget_thread()
         self.coroutines.after_fork_in_child()
@@ -253,6 +254,7 @@ class ManagedRun:
             managed_run.set(run)
             if self.attempts == 1:
                 self.tell("started", run, lateness=self.ticket.late_ns / NS)
+                self.set_alarm()
             result = self.call(run)
             if is_awaitable(result):
                 self.hand_over(result, run)
@@ -321,11 +323,16 @@ class ManagedRun:
                 self.last = True
             if runner.closing:
                 self.token._fire()
-            if job.options.timeout is not None:
-                self.alarm = runner.engine.call_alarm(round(job.options.timeout * NS), self.expire)
         scheduled = at(ticket.scheduled_wall_ns, job.zone)
         self.run = JobRun(self.job_id, job.name, ticket.number, scheduled, self.attempts, self.token)
         return self.run
+
+    def set_alarm(self) -> None:
+        """After the start was told, so that a time-out is told after it."""
+        timeout, engine = self.job.options.timeout, self.job.runner.engine
+        if timeout is not None:
+            left = round(timeout * NS) - (engine.time_ns() - self.began_ns)
+            self.alarm = engine.call_alarm(max(0, left), self.expire)
 
     def call(self, run: JobRun) -> Any:
         job = self.job
@@ -342,7 +349,6 @@ class ManagedRun:
         cancelled = isinstance(error, JobCancelled) or (self.token.cancelled and is_cancellation(error))
         if not cancelled:
             runner.owner._report(error, run, job.options)
-        if not (cancelled and self.over):  # else it only does what its time-out has told it to
             self.tell("error", run, error=error, began_ns=self.attempt_began_ns)
         if self.attempts > job.options.max_retries or cancelled or self.is_final():
             self.end(error)

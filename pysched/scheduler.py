@@ -6,6 +6,7 @@ How jobs are registered stands in `registry`, how a scheduler lives in `life`, w
 
 from __future__ import annotations
 
+from threading import RLock
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pysched import lifecycle
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["CommandScheduler", "ScheduledCommand", "Scheduler"]
 
 MOST_EXPLAINED = 10_000
-LOOK_S = 0.5  # how late a signal is noticed at most
-EXIT_WAIT_S = 1.0
-"""How long coroutines may take to end when the interpreter ends; then they end with their thread."""
 
 
 class Scheduler(Life):
@@ -109,6 +107,7 @@ class Scheduler(Life):
         self._workers = workers if executor is None else None
         self._engine.explain(explain)
         self._observing = False
+        self._listening = RLock()  # guards what the engine is asked to tell
         lifecycle.register(self)
         introduce(self._owner)
 
@@ -134,11 +133,12 @@ class Scheduler(Life):
     def _listen(self) -> None:
         """Have the engine tell what listeners want to know, and no more: the rest costs nothing."""
         wants = self._events.wants_any
-        self._engine.watch(wants("started", "succeeded", "error"))
-        told = wants("missed", "coalesced", "dropped", "removed")
-        if told != self._observing:
-            self._observing = told
-            self._engine.observe(MOST_EVENTS if told else 0)
+        with self._listening:
+            self._engine.watch(wants("started", "succeeded", "error"))
+            told = wants("missed", "coalesced", "dropped", "removed")
+            if told != self._observing:
+                self._observing = told
+                self._engine.observe(MOST_EVENTS if told else 0)
 
     # -- control --
 

@@ -138,7 +138,7 @@ class ManualClock(DrivingClock):
             self._move_to(target)
 
     def step_wall(self, duration: float | str | timedelta) -> None:
-        """Set the wall clock forward by `duration`, back if it is negative; monotonic time stands still.
+        """Set the wall clock forward by `duration`, back if it is negative ("-1h"); monotonic time stands still.
 
         Raises:
             TypeError, ValueError: `duration` is none, or not finite; the clock has not moved.
@@ -146,7 +146,8 @@ class ManualClock(DrivingClock):
         if isinstance(duration, timedelta):
             step = _timedelta_ns(duration)
         elif isinstance(duration, str):
-            step = _parsed_ns(duration, "duration")
+            text = duration.strip()
+            step = -_parsed_ns(text[1:], "duration") if text.startswith("-") else _parsed_ns(text, "duration")
         else:
             try:
                 step = instant_ns(duration, "duration")

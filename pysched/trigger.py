@@ -68,7 +68,7 @@ class Cron(Trigger):
         return found
 
     def begin(self, start_at: int | None) -> int:
-        return -NEVER if start_at is None else start_at
+        return -NEVER if start_at is None else max(-NEVER, min(start_at, NEVER))
 
 
 class After(Trigger):

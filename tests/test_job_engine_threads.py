@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from itertools import pairwise
 
@@ -359,6 +360,7 @@ def test_a_run_that_waits_for_a_worker_says_so(make):
     job = jobs.every(HOUR, nothing)
     jobs.start()
     assert started.wait(WAIT)
+    time.sleep(0.002)  # the worker is stuck, not only busy
     assert jobs.run_job(job)
     assert [note[0] for note in jobs.decisions(job)] == ["pool full"]
     release.set()
@@ -543,6 +545,7 @@ def test_a_forked_child_has_no_backlogs_and_periods_go_on(engine_name):
         blocked = jobs.every(3600, lambda: (inside.set(), release.wait(20)), first=0, from_end=True)
         jobs.start()
         assert inside.wait(20)
+        time.sleep(0.002)  # the worker is stuck, not only busy
         few = jobs.every(3600, lambda: ran.append(1), first=-2.5 * 3600, catch_up="all", max_runs=3)
         assert wait_until(lambda: jobs.look(few).queued == 2)
         start = jobs.look(blocked).last_start

@@ -34,7 +34,10 @@ ENGINE_NAMES = {
     *("__version__", "engine_name", "preview"),
 }
 
-JOB_NAMES = {"CancelToken", "Decision", "JobCancelled", "JobEvent", "JobInfo", "JobRun", "Scheduler", "current_run"}
+JOB_NAMES = {
+    *("CancelToken", "Decision", "Duration", "EventName", "JobCancelled", "JobEvent", "JobInfo", "JobRun"),
+    *("Scheduler", "current_run"),
+}
 
 # At import time a module imports only what stands above it here, never its own line. What a function imports
 # when it is called is free: it happens later. `testing` is for users' tests; nobody imports it.

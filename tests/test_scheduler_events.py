@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from support import WAIT, nothing, wait_until
 
-from pysched import Scheduler
+from pysched import JobCancelled, Scheduler
 from pysched.events import EventName, JobEvent
 
 UTC = timezone.utc
@@ -60,7 +60,7 @@ def fields(event):
     """What is not as it is in most events."""
     values = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
     standard = {"lateness": None, "duration": None, "error": None, "result": None, "count": 1, "run": None}
-    for name in ("event", "time", "job"):
+    for name in ("event", "time", "job", "job_id", "job_name"):
         del values[name]
     return {name: value for name, value in values.items() if value != standard.get(name)}
 
@@ -797,3 +797,34 @@ def test_what_is_exported():
 
     assert pysched.JobEvent is JobEvent
     assert isinstance(Scheduler.on.__doc__, str)
+
+
+def test_the_last_missed_slot_of_a_job_names_it(scheduler, clock, events):
+    listen(scheduler, events, "missed", "removed")
+    scheduler.at(clock.now() - timedelta(hours=1), nothing, misfire_grace_time=5, id="late")
+    clock.advance(1)
+    assert [(event.event, event.job_id, event.job_name) for event in events] == [
+        ("missed", "late", "nothing"),
+        ("removed", "late", "nothing"),
+    ]
+    assert events[0].job is not None
+
+
+def test_a_run_that_was_cancelled_is_no_error(scheduler, clock, events):
+    listen(scheduler, events, "started", "error", "succeeded")
+
+    def job():
+        raise JobCancelled("enough")
+
+    scheduler.every(1, job, id="k")
+    clock.advance(1)
+    assert [event.event for event in events] == ["started"]
+    assert scheduler.get_job("k").error_count == 1
+
+
+def test_a_listener_that_would_have_to_be_awaited_is_refused(scheduler):
+    async def listener(event):
+        pass
+
+    with pytest.raises(TypeError, match="fn"):
+        scheduler.on("error", listener)

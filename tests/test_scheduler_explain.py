@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
@@ -103,6 +104,7 @@ def test_pool_full(make_scheduler):
     scheduler.after(0, hold)
     scheduler.start_background()
     assert began.wait(WAIT)
+    time.sleep(0.002)  # the worker is stuck, not only busy
     scheduler.every("1h", nothing, immediate=True, id="k")
     assert wait_until(lambda: [each.decision for each in scheduler.explain("k")] == ["pool full"])
     release.set()

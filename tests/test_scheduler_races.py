@@ -341,3 +341,42 @@ def test_a_retry_that_succeeds_before_its_timer_is_known(make_scheduler, clock, 
     info = scheduler.get_job("k")
     assert (info.run_count, info.error_count, info.running) == (3, 0, 0)
     assert scheduler._runner.all_open() == []
+
+
+@pytest.mark.parametrize("meanwhile", ["remove_job", "remove_all_jobs", "resume", "resume_job", "reschedule_job"])
+def test_what_happens_to_a_job_that_has_no_name_yet(scheduler, clock, monkeypatch, meanwhile):
+    """It can be seen under its default id until it is named; and the name may be refused."""
+    ran = []
+    scheduler.every("1h", nothing, id="taken")
+    enter_as = scheduler._book.enter_as
+
+    def later(job_id, reference, record, replace):
+        if job_id != "taken":
+            return enter_as(job_id, reference, record, replace)
+        own = scheduler._book.default_id(reference)
+        if meanwhile in ("remove_all_jobs", "resume"):
+            scheduler.pause()
+            getattr(scheduler, meanwhile)()
+            scheduler.resume()
+        elif meanwhile == "reschedule_job":
+            scheduler.reschedule_job(own, every="1s")
+        else:
+            scheduler.pause_job(own)
+            getattr(scheduler, meanwhile)(own)
+        if meanwhile.startswith("remove"):
+            scheduler.every("1h", nothing, id="other")  # in its place
+        clock.advance(5)
+        assert ran == []
+        return enter_as(job_id, reference, record, replace)
+
+    monkeypatch.setattr(scheduler._book, "enter_as", later)
+    if meanwhile == "remove_all_jobs":
+        scheduler.after(1, lambda: ran.append(1), id="taken")
+    else:
+        with pytest.raises(ValueError, match="taken"):
+            scheduler.after(1, lambda: ran.append(1), id="taken")
+    monkeypatch.undo()
+    clock.advance(5)
+    assert ran == []
+    scheduler._check()
+    assert "other" in {job["id"] for job in scheduler.list_jobs()} or not meanwhile.startswith("remove")

@@ -790,3 +790,34 @@ def test_schedules_are_shared_and_let_go(make_scheduler, clock):
         )
     assert len(scheduler._schedules) < 400
     assert threading.active_count() < 10
+
+
+def test_defaults_of_a_scheduler(make_scheduler, clock):
+    scheduler = make_scheduler(
+        clock=clock, defaults={"max_retries": 3, "tags": iter(["x"]), "timeout": "5s", "spread": "1s"}
+    )
+    ids = [scheduler.every("10s", nothing), scheduler.after(1, nothing, timeout=None, tags=["y"])]
+    ids.append(scheduler.cron("* * * * *", nothing, max_retries=0))
+    seen = [scheduler.get_job(job_id) for job_id in ids]
+    assert [info.max_retries for info in seen] == [3, 3, 0]
+    assert [info.timeout for info in seen] == [5.0, None, 5.0]
+    assert [set(info.tags) for info in seen] == [{"x"}, {"y"}, {"x"}]
+
+
+@pytest.mark.parametrize(
+    ("defaults", "named"),
+    [
+        (5, "defaults"),
+        ({"id": "k"}, "id"),
+        ({"timeot": 1}, "timeot"),
+        ({"max_retries": -1}, "max_retries"),
+        ({"jitter": "x"}, "jitter"),
+        ({"timezone": "Nowhere"}, "timezone"),
+        ({"seconds": 3}, "seconds"),
+        ({"catch_up": "some"}, "catch_up"),
+    ],
+    ids=str,
+)
+def test_defaults_that_are_refused(make_scheduler, defaults, named):
+    with pytest.raises((TypeError, ValueError), match=named):
+        make_scheduler(defaults=defaults)

@@ -432,6 +432,24 @@ def test_the_next_run_of_a_calendar_is_its_slot_to_the_nanosecond(make_scheduler
 
 
 @pytest.mark.real_time
+@pytest.mark.parametrize("beside", ["alone", "a calendar"])
+def test_a_grid_that_begins_at_a_time_of_the_wall_clock_is_shown_to_the_nanosecond(make_scheduler, beside):
+    scheduler, seen = make_scheduler(1), []
+    if beside == "a calendar":
+        scheduler.cron("0 0 1 1 *", nothing)
+    now = datetime.now(UTC).replace(microsecond=0)
+    for number in range(50):
+        scheduler.every("1h", nothing, start_at=now + timedelta(hours=1), id=f"k{number}")
+    scheduler.every("100ms", lambda ctx: seen.append(ctx.scheduled_time), start_at=now - timedelta(hours=1))
+    scheduler.start_background()
+    for number in range(50):
+        assert scheduler.get_job(f"k{number}").next_run_at == now + timedelta(hours=1)
+        assert scheduler.next_runs(f"k{number}", 2)[1] == now + timedelta(hours=2)
+    assert wait_until(lambda: len(seen) > 3)
+    assert {slot.microsecond % 100_000 for slot in seen} == {0}
+
+
+@pytest.mark.real_time
 def test_intervals_do_not_move_on_a_real_loop(make_scheduler, settable):
     scheduler, times = make_scheduler(1, clock=settable), []
     scheduler.every("50ms", lambda: times.append(time.monotonic()), id="k")

@@ -46,6 +46,7 @@ class JobCore(Core):
     def __init__(self, owner: Any, clock: Clock, name: str) -> None:
         super().__init__(clock, name, None)
         self.owner = owner
+        self.telling = False  # a thread tells the owner of news and of jobs that have left, one after the other
         self.watched = False  # whether the owner does the runs of jobs that are not managed, too
         # With the clock of a test a run of the test can be repeated.
         driven = isinstance(clock, DrivingClock)
@@ -130,6 +131,12 @@ class JobCore(Core):
         """As `JobTable.change`, None if there is no job; sees to what comes of it."""
         if job is None:
             return None
+        step = self.change_only(job, way, *args)
+        self.settle()
+        return step
+
+    def change_only(self, job: Job, way: Callable[..., Step | None], *args: Any) -> Step | None:
+        """As `change`; nothing is told."""
         with self.lock:
             self.announce()
             watched = self.table.on_wall
@@ -137,7 +144,6 @@ class JobCore(Core):
             if step is not None:
                 self._wake_to_watch(watched)
                 self._wake_for_run(job, self._feed(job) or step.queues)
-        self.settle()
         return step
 
     def _feed(self, job: Job) -> bool:
@@ -176,6 +182,17 @@ class JobCore(Core):
 
     def settle(self) -> None:
         """Tell the owner what was decided, let go of the jobs that have left, and tell of them."""
+        while self.table.has_tidings:
+            with self.lock:
+                if self.telling:  # that thread will see what has come, and tell it in order
+                    return
+                self.telling = True
+            try:
+                self._tell_next()
+            finally:
+                self.telling = False
+
+    def _tell_next(self) -> None:
         while self.table.has_tidings:
             with self.lock:
                 news = self.table.next_news()

@@ -22,7 +22,7 @@ from pysched._pure.invariants import check_table
 from pysched._pure.job_core import JobCore
 from pysched._pure.job_invariants import check_jobs
 from pysched._pure.jobs import Alarm, Job, JobState, Policy
-from pysched._pure.snapshot import snapshot_of
+from pysched._pure.snapshot import snapshot_at, snapshot_of
 from pysched._pure.timers import Timer
 from pysched.callbacks import is_simple
 from pysched.clock import NEVER, SystemClock
@@ -185,7 +185,8 @@ class JobEngine(Dispatcher):
         with self._core.lock:
             if not self.running:
                 raise RuntimeError(f"{self._core.name} is not running")
-            queued = self._core.change(job, self._core.table.steps.run_besides, now) is not None
+            queued = self._core.change_only(job, self._core.table.steps.run_besides, now) is not None
+        self._core.settle()
         return queued if job.state.is_here else None
 
     def reschedule(
@@ -218,11 +219,18 @@ class JobEngine(Dispatcher):
         """Ends `pause_all`: single slots that have passed come at once; O(n)."""
         self._core.resume_all()
 
-    def snapshot(self, reference: int) -> Snapshot | None:
-        """The job at this instant; None if there is no such job.  O(1)."""
+    def snapshot(self, reference: int, left: bool = False) -> Snapshot | None:
+        """The job at this instant; None if there is no such job.  O(1).
+
+        `left`: also of one that has left, if its owner has not been told yet.
+        """
         self._core.read_wall()
-        job = self._core.table.find(reference)
-        return None if job is None else snapshot_of(job, self._core.table.steps, self._core.now())
+        table, now = self._core.table, self._core.now()
+        job = table.find(reference)
+        if job is not None:
+            return snapshot_of(job, table.steps, now)
+        job = table.jobs.get(reference) if left else None
+        return None if job is None or job.callback is None else snapshot_at(job, job.state, table.steps, now)
 
     def snapshots(self) -> list[Snapshot]:
         """`snapshot` of all jobs, in the order of registration.  O(n)."""
@@ -291,6 +299,11 @@ class JobEngine(Dispatcher):
         """The wall clock, ns since the Unix epoch."""
         return self._core.wall_ns()
 
+    def offset_ns(self) -> int:
+        """The wall clock - the monotonic clock, as slots are shown with it: two readings would differ by some us."""
+        self._core.read_wall()
+        return self._core.table.steps.planned_offset
+
     # -- life -------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -358,5 +371,6 @@ class JobEngine(Dispatcher):
 
     def _after_fork_in_child(self) -> None:
         dropped = self._core.table.dropped
+        self._core.telling = False
         super()._after_fork_in_child()
         self._core.table.dropped = dropped  # in the parent they run

@@ -30,10 +30,6 @@ STEP = 1_000_000_000
 WORD = (1 << 64) - 1
 
 
-STEP = 1_000_000_000
-"""How far the clocks move against each other in a step, ns."""
-
-
 class Slots:
     """What decides about slots; `seed` is an odd number of 64 bits.
 

@@ -31,16 +31,19 @@ class Steps(Slots):
         return state._replace(phase=Phase.PENDING, due_ns=due_ns, order=next(self._orders))
 
     def armed_unless_paused(self, job: Job, state: JobState) -> JobState:
-        return state._replace(phase=Phase.PAUSED) if state.disabled else self.armed(job, state)
+        return state._replace(phase=Phase.PAUSED) if state.disabled or state.untold else self.armed(job, state)
 
     def added(self, job: Job, unborn: JobState, state: JobState, now: int, held: bool) -> Step:  # noqa: ARG002
         """The first: a job with `immediate` is due now."""
         state = self.armed(job, state._replace(due_ns=now))
-        return Step(state._replace(phase=Phase.PAUSED) if held else state, scheduled=1)
+        return Step(state._replace(phase=Phase.PAUSED, untold=True) if held else state, scheduled=1)
 
     def let_go(self, job: Job, state: JobState) -> Step | None:
-        """A job that was added `held` is armed; None if it was removed or paused meanwhile."""
-        return Step(self.armed(job, state)) if state.phase is Phase.PAUSED and not state.disabled else None
+        """A job that was added `held` is armed, if it was not paused meanwhile; None if it was removed."""
+        if not state.is_here:
+            return None
+        state = state._replace(untold=False)
+        return Step(self.armed(job, state) if state.phase is Phase.PAUSED and not state.disabled else state)
 
     # -- slots ------------------------------------------------------------------------------------------
 
@@ -55,11 +58,14 @@ class Steps(Slots):
         offset = self.offset_of(state)
         here = now + offset
         latest, due = None, state.due_ns
+        keeps_slot = False
+        if state.immediate and self.all_paused:  # it runs on resume
+            return Step(state._replace(phase=Phase.PAUSED))
         if state.immediate:
             step = Step(state._replace(immediate=False))
-            if self.all_paused:
-                step = self.passed(step, due + offset, 1, now)
-            elif job.has_room(state):
+            # The period counts from the end of this run, unless the first slot was to be later than that.
+            keeps_slot = state.slot > due + state.period
+            if job.has_room(state):
                 latest = due + offset
             else:
                 step = self.left_out(step, COALESCED, due + offset, 1, now)
@@ -76,7 +82,7 @@ class Steps(Slots):
         if latest is None:
             return step._replace(state=settled(self._armed_if_more(job, step.state)))
         state = ticked(step.state)
-        if job.policy.from_end and state.period:
+        if job.policy.from_end and state.period and not keeps_slot:
             state = state._replace(slot=NEVER)
         return self.queued(step._replace(state=self._armed_if_more(job, state)), latest, due, ticks=True)
 
@@ -135,9 +141,14 @@ class Steps(Slots):
         state = state._replace(active=state.active - 1, started=state.started - 1)
         return self.queued(Step(state, started=-1), *run.waiting[1:])
 
-    def withdrawn(self, job: Job, state: JobState, now: int) -> Step:
-        """An executor has dropped a run that it had taken."""
-        step = self.ended(job, state._replace(started=state.started - 1), now, Outcome.NONE)
+    def withdrawn(self, job: Job, state: JobState, run: JobCall, now: int) -> Step:
+        """An executor has dropped a run that it had taken, which does not count for `max_runs`."""
+        state = state._replace(started=state.started - 1)
+        if state.phase is not Phase.GONE:
+            state = untick(state, run.waiting.ticks)
+            if state.phase is Phase.ENDED and state.slot != NEVER and not (state.spent or state.owed):
+                state = self.armed_unless_paused(job, state)  # it had come to its last
+        step = self.ended(job, state, now, Outcome.NONE)
         return step._replace(started=-1, dropped=1)
 
     def ended(self, job: Job, state: JobState, now: int, outcome: Outcome) -> Step:
@@ -192,7 +203,7 @@ class Steps(Slots):
         if not state.is_here:
             return None
         state = state._replace(disabled=False)
-        if state.phase is not Phase.PAUSED:
+        if state.phase is not Phase.PAUSED or state.untold:
             return Step(state)
         here = now + self.offset_of(state)
         step = Step(state)
@@ -213,8 +224,9 @@ class Steps(Slots):
         return pass_by(state, here)[0] + 1
 
     def resumed_with_all(self, job: Job, state: JobState, now: int) -> Step | None:
-        """As `resumed`; None for a job that does not wait for this, or was paused by itself."""
-        return self.resumed(job, state, now) if state.phase is Phase.PAUSED and not state.disabled else None
+        """As `resumed`; None for a job that does not wait for this, was paused by itself, or is still held."""
+        waits = state.phase is Phase.PAUSED and not (state.disabled or state.untold)
+        return self.resumed(job, state, now) if waits else None
 
     def rescheduled(
         self,

@@ -361,7 +361,7 @@ class JobTable(TimerTable):
         while run.order in self.runs:
             old = run.job.state
             if dropped:
-                step = self.steps.withdrawn(run.job, old, now)
+                step = self.steps.withdrawn(run.job, old, run, now)
             elif run.ticket is not None:
                 step = Step(old)
             else:

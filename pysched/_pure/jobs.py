@@ -72,6 +72,7 @@ class JobState(NamedTuple):
     due_ns: int = NEVER  # of its entry in the heap
     order: int = -1
     immediate: bool = False  # that entry is for a run at once, before the slot
+    untold: bool = False  # held back until its owner has named it; else it is pending
     owed: bool = False  # its only slot came while its runs were busy; it runs when one of them ends
     excused: bool = False  # its only slot is late because of a pause or of its own runs: that does not count as late
     disabled: bool = False  # paused by itself, not only with all jobs

@@ -61,7 +61,7 @@ def snapshot_at(job: Job, state: JobState, steps: Steps, now: int) -> Snapshot:
         reference=job.reference,
         order=job.reference,  # which are given in this order
         callback=job.callback,
-        next=state.due_ns + wall_offset if pending and state.due_ns != NEVER else None,
+        next=state.due_ns + wall_offset if (pending or state.untold) and state.due_ns != NEVER else None,
         enabled=not state.disabled,
         immediate=state.immediate,
         period=state.period,
