@@ -287,6 +287,12 @@ cdef struct Core:
     uint32_t parked                  # drains that wait and were not summoned
     uint32_t summons                 # sent to parked drains that have not woken yet
     Condition condition              # on which they wait, with `mutex`
+    bint following                   # drains are threads of our own, and one of them leads (lead.pxd)
+    bint led                         # one of them does
+    bint heir                        # one that is parked was told to lead
+    Condition aside                  # on which the loop's own thread waits beside them
+    int64_t aside_until              # when it looks by itself
+    int64_t spin                     # how long before a deadline a sleep ends and polling begins, ns
     Waker left                       # wakes a run() that waits beside its loop
     Waiter *waiters
     Runner *runners

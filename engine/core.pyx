@@ -44,6 +44,7 @@ cdef Core *core_new() noexcept nogil:
         return NULL
     mutex_init(&core.mutex)
     condition_init(&core.condition)
+    condition_init(&core.aside)
     slab_init(&core.slots, sizeof(Slot), <uint32_t><size_t>&slot.key)
     slab_init(&core.records, sizeof(Record), <uint32_t><size_t>&record.waiting)
     slab_init(&core.jobs, sizeof(Job), <uint32_t><size_t>&job.waiting)
@@ -89,6 +90,7 @@ cdef void core_release(Core *core) noexcept nogil:
         free(core.news.items)
         free(core.news)
     condition_destroy(&core.condition)
+    condition_destroy(&core.aside)
     mutex_destroy(&core.mutex)
     free(core)
 

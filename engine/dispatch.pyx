@@ -3,7 +3,7 @@
 Ground rules
 * At most one thread is in `loop` for a core (`Core.looping`); only it, or a thread that knows there is none, moves the
   phase from STOPPING to STOPPED.
-* `wait_for_work` is the one place that sleeps.  It holds no GIL; all it calls is free of Python.
+* It sleeps in lead.pyx, without the GIL.
 * A `stop` waits by looking again whenever it is told to, so nothing here holds anything while it waits.
 """
 
@@ -31,28 +31,28 @@ from .dispatcher cimport (
     runner_new,
     runs_here,
 )
-from .drains cimport core_set_phase, drains_summon, drains_wanted
-from .executors cimport hand_over, open_pool
+from .drains cimport core_set_phase
+from .executors cimport hand_over, open_pool, start_workers
 from .jobs cimport job_feed_all
 from .lateness cimport histogram_summary
-from .platform cimport (
-    LONGEST_WAIT,
-    NEVER,
-    lock,
-    monotonic_ns,
-    sleep_slack,
-    unlock,
-    waker_open,
-    waker_wait,
-    waker_wake,
-    waker_watch_clock,
-    wall_offset_ns,
+from .lead cimport (
+    BATCH,
+    CLOCK_LOOK_NS,
+    LEFT,
+    LOOK,
+    WORK,
+    Outcome,
+    has_work,
+    is_over,
+    leave_loop,
+    sleep_until,
+    wait_for_work,
 )
-from .runs cimport core_alarm_due, core_collect_due, core_put_back
+from .platform cimport NEVER, lock, sleep_slack, unlock, waker_open, waker_wait
+from .runs cimport core_collect_due, core_put_back
 from .signals cimport SignalPipe
 from .timers cimport core_prune
 from .waiters cimport core_notify, core_wait_for
-from .wall cimport core_see_wall
 
 import threading
 from _thread import TIMEOUT_MAX
@@ -64,92 +64,9 @@ from pysched.reports import log_error, logger
 from pysched.stats import EngineStats
 
 cdef enum:
-    BATCH = 1024                     # timers moved under one hold of the mutex
     LEAVE_S = 5                      # how long an interrupted run() waits for its loop, which leaves at once
-    CLOCK_LOOK_NS = 1_000_000_000    # how long a step of the wall clock may go unnoticed
-    DRAIN_GRACE_NS = 100_000         # how long the loop leaves due timers to a drain that is between callbacks
 
-cdef enum Outcome:
-    LEFT                             # the loop is out: queued runs are back in the heap
-    WORK                             # something is to be run here or handed over
-    LOOK                             # look for signals, then come back
-
-
-# -- the loop -------------------------------------------------------------------------------------------------------
-
-cdef inline bint has_work(Core *core, int64_t now) noexcept nogil:
-    if core.workers == 0:
-        return core.heap.size != 0 and core.heap.nodes[0].when <= now
-    return drains_wanted(core) != 0 or core_alarm_due(core, now)
-
-
-cdef inline int64_t sleep_until(Core *core, int64_t now) noexcept nogil:
-    cdef int64_t due = core.heap.nodes[0].when if core.heap.size else NEVER
-    cdef int64_t grace = saturating_add(now, DRAIN_GRACE_NS)
-    if core.drains - core.parked > core.busy and due < grace:
-        # A drain between two callbacks takes what comes due, and wakes the loop if it ends before that.
-        return grace
-    return due
-
-
-cdef void leave_loop(Core *core) noexcept nogil:
-    core_put_back(core)
-    core.looping = False
-    core_set_phase(core, STOPPED)
-    waker_wake(&core.left)
-
-
-cdef bint is_over(Core *core, uint32_t epoch) noexcept nogil:
-    """Whether the loop of this start must end; if so, the core is a stopped one, or that of another start already."""
-    if core.epoch != epoch:
-        return True
-    if core.phase == STARTED:
-        return False
-    leave_loop(core)
-    return True
-
-
-cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd) noexcept nogil:
-    """Sleeps until something is due that needs the GIL; due timers reach the ready ring without it."""
-    cdef int64_t now, until, longest
-    cdef size_t collected = 0
-    lock(&core.mutex)
-    while True:
-        if is_over(core, epoch):
-            unlock(&core.mutex)
-            return LEFT
-        if core.keeps_wall:
-            core_see_wall(core, wall_offset_ns(), monotonic_ns())
-        now = monotonic_ns()
-        if core.workers:
-            collected = core_collect_due(core, now, BATCH)
-            drains_summon(core)
-            if collected == BATCH and not drains_wanted(core):
-                unlock(&core.mutex)      # registrations and drains get a turn
-                lock(&core.mutex)
-                continue
-        core_prune(core)
-        if has_work(core, now):
-            unlock(&core.mutex)
-            return WORK
-        if has_tidings(core) or (collected and core.waiters != NULL):
-            unlock(&core.mutex)          # what was due was coalesced: that may be what somebody waits for
-            return LOOK
-        until = sleep_until(core, now)
-        core.sleep_until = until
-        core.sleeping = True
-        longest = LONGEST_WAIT
-        if core.on_wall and not waker_watch_clock(&core.waker):
-            longest = CLOCK_LOOK_NS
-        unlock(&core.mutex)
-        waker_wait(&core.waker, signal_fd, min(time_left(until, now), longest))
-        lock(&core.mutex)
-        core.sleeping = False
-        core.wakeups += 1
-        if signal_fd >= 0:
-            unlock(&core.mutex)
-            return LOOK
-
+# -- a user's clock -------------------------------------------------------------------------------------------------
 
 cdef object seconds_left(int64_t until, int64_t now):
     """How long a user's clock may wait: no wait of `threading` takes more than TIMEOUT_MAX."""
@@ -157,7 +74,7 @@ cdef object seconds_left(int64_t until, int64_t now):
 
 
 cdef Outcome wait_through_clock(Dispatcher self, uint32_t epoch) except *:
-    """The same through a user's clock, whose methods are foreign code."""
+    """`wait_for_work` through a user's clock, whose methods are foreign code."""
     cdef Core *core = self.c
     cdef int64_t now, until
     cdef Outcome outcome = LOOK
@@ -217,7 +134,7 @@ cdef int run_loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signa
         if outcome == LOOK:
             core_notify(core)
         if outcome == WORK:
-            if pool is None:
+            if not core.workers:
                 run_inline(self, signals is not None)
             else:
                 run_alarms(self)
@@ -320,6 +237,8 @@ cdef int begin(Dispatcher self, bint resume) except -1:
         core.start_ns = now
         core.epoch += 1
         core.drains = core.busy = core.parked = core.summons = 0
+        core.led = core.heir = False
+        core.aside_until = -NEVER
     unlock(&core.mutex)
     if result == 1:
         self.failure = None              # of a clock that failed when the loop before was on its way out anyway
@@ -373,7 +292,7 @@ cdef int launch(Dispatcher self) except -1:
     except BaseException:
         abort(self, pool, core.epoch)
         raise
-    return start_thread(self, pool, core.epoch)
+    return start_threads(self, pool, core.epoch)
 
 
 cdef int run_here(Dispatcher self) except -1:
@@ -395,9 +314,15 @@ cdef int run_here(Dispatcher self) except -1:
     except BaseException:
         abort(self, pool, self.c.epoch)
         raise
-    if on_main_thread and pool is not None:
+    if on_main_thread and self.c.workers:
         return run_beside(self, pool, self.c.epoch, signals)
     try:
+        if self.daemon:
+            try:
+                start_workers(self, self.c.epoch)
+            except BaseException:
+                abort(self, pool, self.c.epoch)
+                raise
         loop(self, pool, self.c.epoch, signals)
     finally:
         if signals is not None:
@@ -416,7 +341,7 @@ cdef int run_beside(Dispatcher self, object pool, uint32_t epoch, SignalPipe sig
     try:
         if waker_open(&core.left):
             raise OSError("no descriptor for the wake-up of run()")
-        start_thread(self, pool, epoch)
+        start_threads(self, pool, epoch)
         thread = self.thread
         while not has_left(self, epoch):
             with nogil:
@@ -453,10 +378,15 @@ cdef int request_stop(Dispatcher self, uint32_t epoch) except -1:
     return 0
 
 
-cdef int start_thread(Dispatcher self, object pool, uint32_t epoch) except -1:
-    """Gives the loop a daemon thread.  If that fails, or Ctrl-C comes meanwhile, the core is or will be stopped."""
+cdef int start_threads(Dispatcher self, object pool, uint32_t epoch) except -1:
+    """Gives the loop a daemon thread, and its workers theirs if they are to be daemons.
+
+    If that fails, or Ctrl-C comes meanwhile, the core is or will be stopped.
+    """
     thread = None
     try:
+        if self.daemon:
+            start_workers(self, epoch)
         # Inside, since a signal handler may raise in any line of Python.
         thread = threading.Thread(target=_loop_thread, args=(self, pool, epoch), name=self.loop_name(), daemon=True)
         thread.start()
@@ -480,6 +410,7 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
     cdef bint inside, idle
     cdef object deadline = None if timeout is None else monotonic() + timeout
     thread = self.thread
+    crew = self.crew or ()
     lock(&core.mutex)
     # When the interpreter ends, the threads of daemon loops are gone: nothing to wait for.
     inside = is_finalizing() or runs_here(core, &own)
@@ -501,9 +432,10 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
         return False
     if has_tidings(core):                # by what was dropped
         self.reap()
-    if thread is not None and thread is not threading.current_thread():
-        # Its last lines: no thread of ours is seen after a stop.
-        thread.join(None if deadline is None else min(max(deadline - monotonic(), 0), TIMEOUT_MAX))
+    # Their last lines: no thread of ours is seen after a stop.
+    for ours in (thread, *crew):
+        if ours is not None and ours is not threading.current_thread():
+            ours.join(None if deadline is None else min(max(deadline - monotonic(), 0), TIMEOUT_MAX))
     return True
 
 

@@ -21,6 +21,8 @@ cdef class Dispatcher:
     cdef object executor             # the user's, or None
     cdef long executor_pid
     cdef uint32_t workers            # of a pool of our own; 0: none
+    cdef bint daemon                 # they are daemon threads and no pool
+    cdef list crew                   # these threads, or None
     cdef object thread               # of the loop, if it has one of its own
     cdef bint awaited                # run() waits for that thread's end and raises what ended it
     cdef object failure              # an exception on its way out of run()

@@ -29,9 +29,10 @@ from .core cimport (
     drop,
     has_tidings,
 )
-from .drains cimport core_set_phase, drain_park, drains_summon
+from .drains cimport core_set_phase, drains_summon
 from .heap cimport SLOT_BITS
 from .interpreter cimport call, call_tuple, take_exception, this_thread
+from .lead cimport BATCH, drain_park, promote
 from .owner cimport _Core
 from .platform cimport NEVER, lock, unlock, waker_wake
 from .runs cimport core_alarm_due, core_collect_due, core_finish, core_next_due, core_take_due, core_take_ready
@@ -46,7 +47,6 @@ from pysched.reports import log_error
 from pysched.waiting import breathe
 
 cdef enum:
-    BATCH = 1024                     # timers that a drain moves under one hold of the mutex
     GIL_SHARE_NS = 1_000_000         # a thread that runs callbacks lets others have the GIL this often
 
 
@@ -237,7 +237,7 @@ cdef class Dispatcher:
 
     def _after_fork_in_child(self):
         """What is left to do after the C part (fork.pyx): forget the parent's threads that wait."""
-        self.failure = self.thread = None
+        self.failure = self.thread = self.crew = None
         core_forget_orphans(self.c)
         if self.event is not None:
             self.event = WakeEvent()
@@ -465,17 +465,31 @@ cdef bint take_or_collect(Core *core, int64_t now, Run *run) noexcept:
     return core_take_ready(core, now, False, run)
 
 
-cdef int park(Dispatcher self, uint32_t epoch, Turn *turn) noexcept:
-    """Waits without the GIL for more work.  Called and returns with the mutex held; nothing is held in between."""
-    unlock(&self.c.mutex)
+cdef bint park(Dispatcher self, uint32_t epoch, Turn *turn) noexcept:
+    """Waits without the GIL for more work: True if that ends the turn, with a reason in `failure`.
+
+    Called and returns with the mutex held; nothing is held in between.
+    """
+    cdef Core *core = self.c
+    cdef bint over = False
+    if core.following and core_alarm_due(core, turn.now):
+        promote(core, turn.now)
+    unlock(&core.mutex)
     drop_garbage(turn)
-    if has_tidings(self.c):
+    if has_tidings(core):
         self.reap()
-    core_notify(self.c)
-    with nogil:
-        turn.now = turn.gil_since = drain_park(self.c, epoch)
-    lock(&self.c.mutex)
-    return 0
+    core_notify(core)
+    try:
+        if core.following:
+            run_alarms(self)             # of the leader, who met one at the top of the heap
+        with nogil:
+            drain_park(core, epoch, self.event)
+        turn.now = turn.gil_since = now_of(self)
+    except BaseException as error:
+        self.failure = error
+        over = True
+    lock(&core.mutex)
+    return over
 
 
 cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1:
@@ -494,11 +508,13 @@ cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1:
         if not take_or_collect(core, turn.now, &turn.run):
             if not core.parking:
                 break
-            park(self, epoch, &turn)
+            over = park(self, epoch, &turn)
             continue
         core.busy += 1
         if core.busy >= core.workers:
             core.full_since = turn.now
+        if core.following:
+            promote(core, turn.now)
         over = call_run(self, &turn, False)
     if core.epoch == epoch:
         core.drains -= 1

@@ -5,10 +5,10 @@ comes due next then reaches a worker by one signal, sent by the loop without the
 is Python code, makes a dozen objects and has the loop's thread hold the GIL while the worker waits for it.  In a user's
 pool no drain parks, since other work may wait for its worker.
 
-All functions are called with the core's mutex held, except `drain_park`.
+All functions are called with the core's mutex held.
 """
 
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport uint32_t
 
 from .core cimport Core, Phase
 
@@ -16,4 +16,3 @@ from .core cimport Core, Phase
 cdef uint32_t drains_wanted(const Core *core) noexcept nogil
 cdef void drains_summon(Core *core) noexcept nogil
 cdef void core_set_phase(Core *core, Phase phase) noexcept nogil
-cdef int64_t drain_park(Core *core, uint32_t epoch) noexcept nogil

@@ -24,7 +24,7 @@ from pysched.reports import call_handler, log_error
 
 
 cdef class Engine(Dispatcher):
-    """Engine(executor=None, *, clock=None, name='pysched', on_error=None)\n--\n\n\
+    """Engine(executor=None, *, daemon=False, clock=None, name='pysched', on_error=None, spin=0)\n--\n\n\
     Calls functions at given times: once, or again and again on a grid.
 
     `executor`: who runs the callbacks.  None (default): the loop's own thread, one at a time.  An int from 1 to
@@ -50,11 +50,13 @@ cdef class Engine(Dispatcher):
 
     cdef object on_error
 
-    def __init__(self, executor=None, *, clock=None, name="pysched", on_error=None):
+    def __init__(self, executor=None, *, daemon=False, clock=None, name="pysched", on_error=None, spin=0):
         if on_error is not None and not callable(on_error):
             raise TypeError(f"on_error must be callable, got {type(on_error).__name__}")
-        accept_executor(self, executor)
+        cdef int64_t spin_ns = to_ns(spin, "spin")
+        accept_executor(self, executor, daemon)
         self.set_up(name, clock)
+        self.c.spin = spin_ns
         self.on_error = on_error
 
     # -- registering --

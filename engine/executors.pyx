@@ -6,21 +6,24 @@ from libc.string cimport memset
 from .core cimport JOB, NO_REPEAT, STARTED, Core, References, Run, Runner, drop, has_tidings
 from .dispatcher cimport Dispatcher, drain_ready, now_of, runner_enter, runner_leave, runner_new, runner_set
 from .drains cimport drains_summon, drains_wanted
-from .platform cimport NEVER, lock, unlock
+from .platform cimport NEVER, lock, sleep_slack, unlock
 from .runs cimport core_accept, core_finish, core_refuse, core_take_ready, core_unstart
 from .timers cimport core_prune, core_wants_wake
 from .waiters cimport core_notify
 
 from functools import partial
 from os import getpid
+from threading import Thread
 
 from pysched import lifecycle
 
 cdef uint32_t EACH_BY_ITSELF = UINT32_MAX     # `Core.workers` for an executor that is no thread pool
 
 
-cdef int accept_executor(Dispatcher self, object executor) except -1:
-    """Takes what `Engine(executor)` was given: None, a number of workers, or an executor."""
+cdef int accept_executor(Dispatcher self, object executor, object daemon) except -1:
+    """Takes what `Engine(executor, daemon=)` was given: None, a number of workers, or an executor."""
+    if not isinstance(daemon, bool):
+        raise TypeError(f"daemon must be a bool, got {type(daemon).__name__}")
     if executor is None:
         return 0
     if isinstance(executor, bool):
@@ -29,9 +32,12 @@ cdef int accept_executor(Dispatcher self, object executor) except -1:
         if not 1 <= executor <= 1 << 20:
             raise ValueError(f"executor, as a number of workers, must be from 1 to {1 << 20}, got {executor}")
         self.workers = executor
+        self.daemon = daemon
         return 0
     if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
         raise TypeError(f"executor must be None, a number of workers or an Executor, got {type(executor).__name__}")
+    if daemon:
+        raise ValueError("daemon needs a number of workers: the threads of an executor are its own")
     self.executor = executor
     self.executor_pid = getpid()
     return 0
@@ -40,8 +46,9 @@ cdef int accept_executor(Dispatcher self, object executor) except -1:
 cdef object open_pool(Dispatcher self):
     """The executor for a loop that is about to start, or None; tells the core how many workers it has."""
     cdef uint32_t workers = 0
-    if self.executor is None and not self.workers:
+    if self.executor is None and (self.daemon or not self.workers):
         pool = None
+        workers = self.workers
     else:
         from concurrent.futures import ThreadPoolExecutor
 
@@ -54,8 +61,8 @@ cdef object open_pool(Dispatcher self):
             pool = self.executor
             workers = pool._max_workers if isinstance(pool, ThreadPoolExecutor) else EACH_BY_ITSELF
     self.c.workers = workers
-    # Through a user's clock the loop is woken by Python code, which a parked drain, without the GIL, cannot run.
-    self.c.parking = self.executor is None and self.c.native_clock and lifecycle.stops_before_pools()
+    self.c.following = self.daemon and self.c.native_clock
+    self.c.parking = self.daemon or (self.executor is None and self.c.native_clock and lifecycle.stops_before_pools())
     return pool
 
 
@@ -84,6 +91,28 @@ def _drain_done(Dispatcher self not None, uint32_t epoch, future):
             self.c.drains -= 1
         unlock(&self.c.mutex)
         self.wake()
+
+
+def _work(Dispatcher self not None, uint32_t epoch):
+    """The target of a daemon worker: one drain, for as long as its start lasts."""
+    cdef long slack = sleep_slack(1)     # it may be the one that waits for the next deadline
+    _drain(self, epoch)
+    sleep_slack(slack)
+
+
+cdef int start_workers(Dispatcher self, uint32_t epoch) except -1:
+    """Starts the daemon workers, which begin at once.  If one cannot be started the caller must stop the engine."""
+    cdef uint32_t i
+    lock(&self.c.mutex)
+    self.c.drains = self.workers
+    unlock(&self.c.mutex)
+    crew = []
+    for i in range(self.workers):
+        thread = Thread(target=_work, args=(self, epoch), name=f"{self.name}-worker_{i}", daemon=True)
+        thread.start()
+        crew.append(thread)
+    self.crew = crew
+    return 0
 
 
 cdef int submit_drains(Dispatcher self, object pool, uint32_t epoch) except -1:

@@ -33,6 +33,7 @@ cdef void in_child() noexcept nogil:
     while core != NULL:
         mutex_init(&core.mutex)
         condition_init(&core.condition)
+        condition_init(&core.aside)
         reset(core)
         core = core.next
     mutex_init(registry_lock())
@@ -46,6 +47,7 @@ cdef void reset(Core *core) noexcept nogil:
     core.forks += 1
     core.epoch += 1
     core.drains = core.busy = core.parked = core.summons = 0
+    core.led = core.heir = False
     core.reserved = 0                    # a call_many in progress was another thread's
     core.telling = False
     core.runners = NULL

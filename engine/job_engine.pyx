@@ -57,13 +57,13 @@ from pysched.reports import log_error
 
 
 cdef class JobEngine(JobTable):
-    """Runs jobs for `owner` on `executor`, which is what `Engine` takes, as are `clock` and `name`.
+    """Runs jobs for `owner` on `executor`, which is what `Engine` takes, as are `clock`, `name` and `daemon`.
 
     `prefix`: what ids by default begin with.
     """
 
-    def __init__(self, owner, executor, clock, name, str prefix not None):
-        accept_executor(self, executor)
+    def __init__(self, owner, executor, clock, name, str prefix not None, daemon=False):
+        accept_executor(self, executor, daemon)
         self.set_up(name, clock)
         self.prefix = prefix
         self.owner = owner

@@ -155,6 +155,17 @@ static inline int64_t pysched_wall_offset_ns(void) {
     return offset;
 }
 
+/* A turn of a loop that polls: lets the other thread of the core go first. */
+static inline void pysched_cpu_relax(void) {
+#if defined(_WIN32)
+    YieldProcessor();
+#elif defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
 /* Linux lets a sleeping thread oversleep by its timer slack, 50 us unless told
  * otherwise.  Sets that of the calling thread and returns what it was. */
 static inline long pysched_sleep_slack(long slack_ns) {
@@ -196,14 +207,42 @@ static inline void pysched_condition_destroy(pysched_condition *condition) { (vo
 static inline void pysched_condition_wait(pysched_condition *condition, pysched_mutex *mutex) {
     SleepConditionVariableSRW(condition, mutex, INFINITE, 0);
 }
+static inline void pysched_condition_wait_until(pysched_condition *condition, pysched_mutex *mutex, int64_t until_ns) {
+    int64_t timeout_ms = (until_ns - pysched_monotonic_ns()) / 1000000 + 1;
+    if (timeout_ms > 0)
+        SleepConditionVariableSRW(condition, mutex, (DWORD)(timeout_ms < INFINITE - 1LL ? timeout_ms : INFINITE - 1LL), 0);
+}
 static inline void pysched_condition_signal(pysched_condition *condition) { WakeConditionVariable(condition); }
 static inline void pysched_condition_broadcast(pysched_condition *condition) { WakeAllConditionVariable(condition); }
 #else
 typedef pthread_cond_t pysched_condition;
-static inline void pysched_condition_init(pysched_condition *condition) { pthread_cond_init(condition, NULL); }
+static inline void pysched_condition_init(pysched_condition *condition) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+#  if !defined(__APPLE__)
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+#  endif
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
 static inline void pysched_condition_destroy(pysched_condition *condition) { pthread_cond_destroy(condition); }
 static inline void pysched_condition_wait(pysched_condition *condition, pysched_mutex *mutex) {
     pthread_cond_wait(condition, mutex);
+}
+/* At most until `until_ns` of the monotonic clock (PYSCHED_NEVER: without limit). */
+static inline void pysched_condition_wait_until(pysched_condition *condition, pysched_mutex *mutex, int64_t until_ns) {
+    if (until_ns == PYSCHED_NEVER) {
+        pthread_cond_wait(condition, mutex);
+        return;
+    }
+#  if defined(__APPLE__)
+    int64_t left_ns = until_ns - pysched_monotonic_ns();
+    struct timespec relative = {left_ns / 1000000000LL, left_ns % 1000000000LL};
+    if (left_ns > 0) pthread_cond_timedwait_relative_np(condition, mutex, &relative);
+#  else
+    struct timespec absolute = {until_ns / 1000000000LL, until_ns % 1000000000LL};
+    pthread_cond_timedwait(condition, mutex, &absolute);
+#  endif
 }
 static inline void pysched_condition_signal(pysched_condition *condition) { pthread_cond_signal(condition); }
 static inline void pysched_condition_broadcast(pysched_condition *condition) { pthread_cond_broadcast(condition); }
@@ -286,6 +325,12 @@ static inline void pysched_waker_wait(pysched_waker *waker, int signal_fd, int64
     }
 }
 
+/* Whether there is a wake that no wait has seen; it is taken, and nothing waits. */
+static inline int pysched_waker_take(pysched_waker *waker) {
+    uint64_t count;
+    return read(waker->fd, &count, sizeof count) > 0;
+}
+
 #elif defined(_WIN32)
 
 typedef struct { HANDLE event; } pysched_waker;
@@ -315,6 +360,7 @@ static inline void pysched_waker_wait(pysched_waker *waker, int signal_fd, int64
         ? INFINITE : (DWORD)(timeout_ms < limit_ms ? timeout_ms : limit_ms);
     WaitForSingleObject(waker->event, wait_ms);
 }
+static inline int pysched_waker_take(pysched_waker *waker) { return WaitForSingleObject(waker->event, 0) == WAIT_OBJECT_0; }
 
 #else  /* other POSIX systems */
 
@@ -327,15 +373,9 @@ typedef struct {
 static inline void pysched_waker_init(pysched_waker *waker) { waker->open = waker->woken = 0; }
 
 static inline int pysched_waker_open(pysched_waker *waker) {
-    pthread_condattr_t attributes;
     if (waker->open) return 0;
     pthread_mutex_init(&waker->mutex, NULL);
-    pthread_condattr_init(&attributes);
-#  if !defined(__APPLE__)
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-#  endif
-    pthread_cond_init(&waker->condition, &attributes);
-    pthread_condattr_destroy(&attributes);
+    pysched_condition_init(&waker->condition);
     waker->woken = 0;
     waker->open = 1;
     return 0;
@@ -362,25 +402,23 @@ static inline int pysched_waker_watch_clock(pysched_waker *waker) { (void)waker;
  * main thread), the wait is cut into slices of 0.1 s between which the caller
  * looks for signals. */
 static inline void pysched_waker_wait(pysched_waker *waker, int signal_fd, int64_t timeout_ns) {
+    int64_t now_ns = pysched_monotonic_ns();
     if (signal_fd >= 0 && timeout_ns > 100000000LL) timeout_ns = 100000000LL;
     pthread_mutex_lock(&waker->mutex);
-    if (!waker->woken) {
-        if (timeout_ns == PYSCHED_NEVER) {
-            pthread_cond_wait(&waker->condition, &waker->mutex);
-        } else {
-#  if defined(__APPLE__)
-            struct timespec relative = {timeout_ns / 1000000000LL, timeout_ns % 1000000000LL};
-            pthread_cond_timedwait_relative_np(&waker->condition, &waker->mutex, &relative);
-#  else
-            int64_t now_ns = pysched_monotonic_ns();
-            int64_t until_ns = timeout_ns < PYSCHED_NEVER - now_ns ? now_ns + timeout_ns : PYSCHED_NEVER;
-            struct timespec absolute = {until_ns / 1000000000LL, until_ns % 1000000000LL};
-            pthread_cond_timedwait(&waker->condition, &waker->mutex, &absolute);
-#  endif
-        }
-    }
+    if (!waker->woken)
+        pysched_condition_wait_until(
+            &waker->condition, &waker->mutex,
+            timeout_ns < PYSCHED_NEVER - now_ns ? now_ns + timeout_ns : PYSCHED_NEVER);
     waker->woken = 0;
     pthread_mutex_unlock(&waker->mutex);
+}
+static inline int pysched_waker_take(pysched_waker *waker) {
+    int taken;
+    pthread_mutex_lock(&waker->mutex);
+    taken = waker->woken;
+    waker->woken = 0;
+    pthread_mutex_unlock(&waker->mutex);
+    return taken;
 }
 
 #endif

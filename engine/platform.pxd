@@ -19,6 +19,9 @@ cdef extern from "platform.h" nogil:
     void condition_init "pysched_condition_init"(Condition *condition) noexcept
     void condition_destroy "pysched_condition_destroy"(Condition *condition) noexcept
     void condition_wait "pysched_condition_wait"(Condition *condition, Mutex *mutex) noexcept
+    void condition_wait_until "pysched_condition_wait_until"(
+        Condition *condition, Mutex *mutex, int64_t until_ns
+    ) noexcept
     void condition_signal "pysched_condition_signal"(Condition *condition) noexcept
     void condition_broadcast "pysched_condition_broadcast"(Condition *condition) noexcept
 
@@ -29,6 +32,7 @@ cdef extern from "platform.h" nogil:
     void waker_close "pysched_waker_close"(Waker *waker) noexcept
     void waker_forget "pysched_waker_forget"(Waker *waker) noexcept
     void waker_wake "pysched_waker_wake"(Waker *waker) noexcept
+    bint waker_take "pysched_waker_take"(Waker *waker) noexcept
     bint waker_watch_clock "pysched_waker_watch_clock"(Waker *waker) noexcept
     void waker_wait "pysched_waker_wait"(Waker *waker, int signal_fd, int64_t timeout_ns) noexcept
 
@@ -38,6 +42,7 @@ cdef extern from "platform.h" nogil:
     void large_free "pysched_large_free"(void *memory, size_t size) noexcept
 
     int64_t monotonic_ns "pysched_monotonic_ns"() noexcept
+    void cpu_relax "pysched_cpu_relax"() noexcept
     int64_t wall_ns "pysched_wall_ns"() noexcept
     int64_t wall_offset_ns "pysched_wall_offset_ns"() noexcept
     long sleep_slack "pysched_sleep_slack"(long slack_ns) noexcept

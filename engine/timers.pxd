@@ -8,6 +8,10 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from .core cimport Core, Entry, References, Slot
 
 
+cdef enum:
+    ASIDE_NS = 1_000_000             # how exactly a loop beside daemon workers meets a deadline (lead.pxd)
+
+
 cdef int core_reserve(Core *core, size_t slots, size_t records) noexcept nogil
 cdef int raise_shortage(int failure) except -1
 cdef uint32_t core_place(Core *core, const Entry *entry, uint32_t key) noexcept

@@ -30,6 +30,7 @@ from .core cimport (
     drop,
     job_at,
     record_at,
+    saturating_add,
     slot_at,
     take_references,
 )
@@ -46,7 +47,7 @@ from .heap cimport (
     heap_sort,
 )
 from .keys cimport KeyEntry, key_hash, keys_add, keys_at, keys_find, keys_remove, keys_reserve
-from .platform cimport NEVER, lock, unlock
+from .platform cimport NEVER, condition_signal, lock, unlock
 from .slab cimport CHUNK_ITEMS, slab_give, slab_reserve, slab_room, slab_take
 from .waiters cimport core_notify
 
@@ -170,6 +171,8 @@ cdef bint core_wants_wake(Core *core, int64_t when) noexcept nogil:
     if core.sleeping and when < core.sleep_until:
         core.sleeping = False
         return True
+    if core.following and not core.led and core.aside_until > saturating_add(max(when, 0), ASIDE_NS):
+        condition_signal(&core.aside)    # all workers are inside callbacks
     return False
 
 

@@ -1,0 +1,35 @@
+"""Who waits for the next deadline, and how.
+
+Without daemon workers it is the loop's thread, always.  With them (`Core.following`) there is no hand-off: of the
+workers that have nothing to do one leads, that is, sleeps until the next deadline, and the others are parked.  When
+something comes due the leader runs it itself, and on its way there tells a parked one to lead.
+
+The loop's own thread stands aside.  It looks only while all workers are inside callbacks: then it moves what comes due
+into the ready ring, so that slots are taken, coalesced and queued when they are due, and runs alarms.
+
+All functions are called with the core's mutex held, except `wait_for_work` and `drain_park`.
+"""
+
+from libc.stdint cimport int64_t, uint32_t
+
+from .core cimport Core
+from .waiters cimport WakeEvent
+
+
+cdef enum Outcome:
+    LEFT                             # the loop is out: queued runs are back in the heap
+    WORK                             # something is to be run here or handed over
+    LOOK                             # look for signals, then come back
+
+cdef enum:
+    BATCH = 1024                     # timers moved under one hold of the mutex
+    CLOCK_LOOK_NS = 1_000_000_000    # how long a step of the wall clock may go unnoticed
+
+
+cdef bint has_work(Core *core, int64_t now) noexcept nogil
+cdef int64_t sleep_until(Core *core, int64_t now) noexcept nogil
+cdef void leave_loop(Core *core) noexcept nogil
+cdef bint is_over(Core *core, uint32_t epoch) noexcept nogil
+cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd) noexcept nogil
+cdef void drain_park(Core *core, uint32_t epoch, WakeEvent event) noexcept nogil
+cdef void promote(Core *core, int64_t now) noexcept nogil

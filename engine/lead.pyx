@@ -1,0 +1,256 @@
+"""See lead.pxd.  Nothing here needs the GIL, and this is the one place where a thread of the engine sleeps."""
+
+from libc.stdint cimport int64_t, uint32_t
+
+from .core cimport STARTED, STOPPED, Core, has_tidings, saturating_add, time_left
+from .drains cimport core_set_phase, drains_summon, drains_wanted
+from .platform cimport (
+    LONGEST_WAIT,
+    NEVER,
+    condition_signal,
+    condition_wait,
+    condition_wait_until,
+    cpu_relax,
+    lock,
+    monotonic_ns,
+    unlock,
+    waker_take,
+    waker_wait,
+    waker_wake,
+    waker_watch_clock,
+    wall_offset_ns,
+)
+from .runs cimport core_alarm_due, core_collect_due, core_put_back
+from .timers cimport ASIDE_NS, core_prune, core_wants_wake
+from .waiters cimport WakeEvent
+from .wall cimport core_see_wall
+
+cdef enum:
+    DRAIN_GRACE_NS = 100_000         # how long the loop leaves due timers to a drain that is between callbacks
+    POLL_NS = 10_000_000             # how long a thread polls without a look at signals, stops and the wall clock
+
+
+cdef bint has_work(Core *core, int64_t now) noexcept nogil:
+    """Whether there is something for the loop's thread to do, with the GIL."""
+    if core.workers == 0:
+        return core.heap.size != 0 and core.heap.nodes[0].when <= now
+    return drains_wanted(core) != 0 or core_alarm_due(core, now)
+
+
+cdef int64_t sleep_until(Core *core, int64_t now) noexcept nogil:
+    cdef int64_t due = core.heap.nodes[0].when if core.heap.size else NEVER
+    cdef int64_t grace = saturating_add(now, DRAIN_GRACE_NS)
+    if core.drains - core.parked > core.busy and due < grace:
+        # A drain between two callbacks takes what comes due, and wakes the loop if it ends before that.
+        return grace
+    return due
+
+
+cdef void leave_loop(Core *core) noexcept nogil:
+    core_put_back(core)
+    core.looping = False
+    core_set_phase(core, STOPPED)
+    waker_wake(&core.left)
+
+
+cdef bint is_over(Core *core, uint32_t epoch) noexcept nogil:
+    """Whether the loop of this start must end; if so, the core is a stopped one, or that of another start already."""
+    if core.epoch != epoch:
+        return True
+    if core.phase == STARTED:
+        return False
+    leave_loop(core)
+    return True
+
+
+# -- one sleep ------------------------------------------------------------------------------------------------------
+
+cdef void poll(Core *core, int64_t until) noexcept nogil:
+    """Polls the clock until `until`, if that is near, or until somebody wakes the loop."""
+    cdef int64_t now = monotonic_ns()
+    cdef int64_t limit = min(until, now + POLL_NS)
+    if until - now > core.spin:
+        return                           # the sleep was ended by something else
+    while now < limit and not waker_take(&core.waker):
+        cpu_relax()
+        now = monotonic_ns()
+
+
+cdef void sleep(Core *core, int signal_fd, int64_t now, int64_t until) noexcept nogil:
+    """Sleeps until `until`, a wake-up, a signal, or a step of the wall clock; may return early.
+
+    The mutex is given back meanwhile.
+    """
+    cdef int64_t longest = LONGEST_WAIT
+    cdef int64_t asleep = until if until == NEVER else until - core.spin
+    core.sleep_until = until
+    core.sleeping = True
+    if core.on_wall and not waker_watch_clock(&core.waker):
+        longest = CLOCK_LOOK_NS
+    unlock(&core.mutex)
+    if asleep > now:
+        waker_wait(&core.waker, signal_fd, min(time_left(asleep, now), longest))
+    if core.spin:
+        poll(core, until)
+    lock(&core.mutex)
+    core.sleeping = False
+    core.wakeups += 1
+
+
+# -- the loop's thread ----------------------------------------------------------------------------------------------
+
+cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd) noexcept nogil:
+    """Sleeps until something is due that needs the GIL; due timers reach the ready ring without it.  No mutex held."""
+    cdef int64_t now
+    cdef size_t collected = 0
+    lock(&core.mutex)
+    while True:
+        if is_over(core, epoch):
+            unlock(&core.mutex)
+            return LEFT
+        if core.following and (core.led or core.heir or core.parked):
+            core.aside_until = NEVER     # a worker sees to everything
+            condition_wait(&core.aside, &core.mutex)
+            core.aside_until = -NEVER    # it looks now: no need to signal
+            continue
+        if core.keeps_wall:
+            core_see_wall(core, wall_offset_ns(), monotonic_ns())
+        now = monotonic_ns()
+        if core.workers:
+            collected = core_collect_due(core, now, BATCH)
+            drains_summon(core)
+            if collected == BATCH and not drains_wanted(core):
+                unlock(&core.mutex)      # registrations and drains get a turn
+                lock(&core.mutex)
+                continue
+        core_prune(core)
+        if has_work(core, now):
+            unlock(&core.mutex)
+            return WORK
+        if has_tidings(core) or (collected and core.waiters != NULL):
+            unlock(&core.mutex)          # what was due was coalesced: that may be what somebody waits for
+            return LOOK
+        if core.following:
+            stand_aside(core, now)
+            continue
+        sleep(core, signal_fd, now, sleep_until(core, now))
+        if signal_fd >= 0:
+            unlock(&core.mutex)
+            return LOOK
+
+
+cdef void stand_aside(Core *core, int64_t now) noexcept nogil:
+    """Waits while all workers are inside callbacks, until shortly after the next deadline.
+
+    Nothing can run at that time, so it is not to be met exactly.  A worker that is free meanwhile takes the lead again
+    without a signal, and it would only be in the way of one that wakes at the deadline.
+    """
+    cdef int64_t until = core.heap.nodes[0].when if core.heap.size else NEVER
+    if core.on_wall:
+        until = min(until, saturating_add(now, CLOCK_LOOK_NS))
+    core.aside_until = saturating_add(until, ASIDE_NS)
+    condition_wait_until(&core.aside, &core.mutex, core.aside_until)
+    core.aside_until = -NEVER
+
+
+# -- drains ---------------------------------------------------------------------------------------------------------
+
+cdef void drain_park(Core *core, uint32_t epoch, WakeEvent event) noexcept nogil:
+    """Lets a drain wait until there is something for it to do, or its start is over.  No mutex held.
+
+    `event`: what wakes a loop that waits through a user's clock.  A child that is forked meanwhile has no such thread,
+    hence no look at `forks`.
+    """
+    lock(&core.mutex)
+    if core.epoch == epoch:
+        if core.following:
+            follow(core, epoch)
+        else:
+            await_summons(core, epoch, event)
+    unlock(&core.mutex)
+
+
+cdef bint sleeps_too_long(Core *core) noexcept nogil:
+    """Whether somebody sleeps past the first of the heap, and must be woken by the caller."""
+    core_prune(core)
+    return core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when)
+
+
+cdef void await_summons(Core *core, uint32_t epoch, WakeEvent event) noexcept nogil:
+    core.parked += 1
+    # The loop may sleep past the next timer because this drain was there.
+    if sleeps_too_long(core):
+        if event is None:
+            waker_wake(&core.waker)
+        else:
+            event.announce()
+    while core.phase == STARTED and not core.summons and core.ring_count == core.zombies:
+        condition_wait(&core.condition, &core.mutex)
+        if core.epoch != epoch:
+            return
+    # Whoever wakes first takes a summons, whomever the signal was meant for: the counts agree all the same.
+    if core.summons:
+        core.summons -= 1
+    else:
+        core.parked -= 1
+
+
+# -- daemon workers -------------------------------------------------------------------------------------------------
+
+cdef void promote(Core *core, int64_t now) noexcept nogil:
+    """Sees to it that somebody waits for the next deadline, as the caller is about to do something else."""
+    cdef int64_t due
+    if core.led or core.heir:
+        return
+    if core.parked:
+        core.heir = True
+        condition_signal(&core.condition)
+        return
+    due = core.heap.nodes[0].when if core.heap.size else NEVER
+    if core.aside_until > saturating_add(max(due, now), ASIDE_NS):
+        condition_signal(&core.aside)
+
+
+cdef void lead(Core *core, uint32_t epoch) noexcept nogil:
+    """Waits for something to do, as the only one.  What came due is in the ready ring afterwards."""
+    cdef int64_t now
+    cdef size_t collected
+    core.led = True
+    while True:
+        if core.keeps_wall:
+            core_see_wall(core, wall_offset_ns(), monotonic_ns())
+        now = monotonic_ns()
+        collected = core_collect_due(core, now, BATCH)
+        core_prune(core)
+        if (core.ring_count != core.zombies or core_alarm_due(core, now) or has_tidings(core)
+                or (collected and core.waiters != NULL)):
+            break
+        sleep(core, -1, now, core.heap.nodes[0].when if core.heap.size else NEVER)
+        if core.epoch != epoch:
+            return                       # another start's workers have a leader of their own
+        if core.phase != STARTED:
+            break
+    core.led = False
+    drains_summon(core)                  # this worker takes one run; the others go on
+
+
+cdef void follow(Core *core, uint32_t epoch) noexcept nogil:
+    """Waits, parked or in the lead, until there is something for this worker to do, or its start is over."""
+    core.parked += 1
+    if sleeps_too_long(core):            # as of what the run that this worker has just ended comes next
+        waker_wake(&core.waker)
+    while core.phase == STARTED and not core.summons and core.ring_count == core.zombies:
+        if not core.led:
+            core.parked -= 1
+            core.heir = False
+            lead(core, epoch)
+            return
+        condition_wait(&core.condition, &core.mutex)
+        if core.epoch != epoch:
+            return
+    # Whoever wakes first takes a summons, or the call to lead, whomever the signal was meant for.
+    if core.summons:
+        core.summons -= 1
+    else:
+        core.parked -= 1
+    core.heir = False                    # it may have been this one: who starts a run looks again
