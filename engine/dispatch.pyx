@@ -221,6 +221,8 @@ cdef int begin(Dispatcher self, bint resume) except -1:
             raise RuntimeError("an engine cannot be started while the interpreter ends")
     cdef bint opened = True
     lock(&core.mutex)
+    if core.following and core.phase == STOPPING and resume:
+        leave_loop(core)                 # a stop cannot be taken back: some of its workers may have left already
     if core.closed:
         result = 3
     elif core.phase == STARTED or (core.phase == STOPPING and not resume):
@@ -237,6 +239,7 @@ cdef int begin(Dispatcher self, bint resume) except -1:
         core.start_ns = now
         core.epoch += 1
         core.drains = core.busy = core.parked = core.summons = 0
+        core.outgoing |= core.led
         core.led = core.heir = False
         core.aside_until = -NEVER
     unlock(&core.mutex)
