@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypedDict
@@ -94,12 +95,10 @@ def key_of(module: bytes) -> str:
 
 def build_of() -> str:
     """What moves the counts without a change of ours."""
-    import Cython
-
     given = sysconfig.get_config_var("CONFIG_ARGS") or ""
     options = [name for name in ("enable-optimizations", "with-lto", "enable-shared") if name in given]
     interpreter = " ".join([platform.python_version(), platform.python_compiler(), *options])
-    return f"{interpreter}, Cython {Cython.__version__}, {' '.join(platform.libc_ver())}"
+    return f"{interpreter}, Cython {version('cython')}, {' '.join(platform.libc_ver())}"
 
 
 def switches_of(record: str) -> list[str]:

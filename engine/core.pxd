@@ -285,6 +285,7 @@ cdef struct Core:
     int64_t full_since               # when the last worker that was free got into its callback
     bint parking                     # a drain without work waits for more (drains.pxd)
     uint32_t parked                  # drains that wait and were not summoned
+    bint napping                     # one of them waits for the next deadline, which is near
     uint32_t summons                 # sent to parked drains that have not woken yet
     Condition condition              # on which they wait, with `mutex`
     bint following                   # drains are threads of our own, and one of them leads (lead.pxd)

@@ -240,7 +240,7 @@ cdef int begin(Dispatcher self, bint resume) except -1:
         core.epoch += 1
         core.drains = core.busy = core.parked = core.summons = 0
         core.outgoing |= core.led
-        core.led = core.heir = False
+        core.led = core.heir = core.napping = False
         core.aside_until = -NEVER
     unlock(&core.mutex)
     if result == 1:

@@ -77,10 +77,14 @@ cdef int hand_over(Dispatcher self, object pool, uint32_t epoch) except -1:
 
 def _drain(Dispatcher self not None, uint32_t epoch):
     """What the thread pool is given.  A drain that fails (its clock did) ends the loop, which raises the reason."""
+    cdef bint waits = self.c.parking     # for deadlines, too
+    cdef long slack = sleep_slack(1) if waits else 0
     try:
         drain_ready(self, epoch)
     except BaseException as error:
         self.fail(error)
+    if waits:
+        sleep_slack(slack)
 
 
 def _drain_done(Dispatcher self not None, uint32_t epoch, future):
@@ -95,9 +99,7 @@ def _drain_done(Dispatcher self not None, uint32_t epoch, future):
 
 def _work(Dispatcher self not None, uint32_t epoch):
     """The target of a daemon worker: one drain, for as long as its start lasts."""
-    cdef long slack = sleep_slack(1)     # it may be the one that waits for the next deadline
     _drain(self, epoch)
-    sleep_slack(slack)
 
 
 cdef int start_workers(Dispatcher self, uint32_t epoch) except -1:

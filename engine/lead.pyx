@@ -1,6 +1,6 @@
 """See lead.pxd.  Nothing here needs the GIL, and this is the one place where a thread of the engine sleeps."""
 
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from .core cimport STARTED, STOPPED, Core, has_tidings, saturating_add, time_left
 from .drains cimport core_set_phase, drains_summon, drains_wanted
@@ -27,6 +27,7 @@ from .wall cimport core_see_wall
 
 cdef enum:
     DRAIN_GRACE_NS = 100_000         # how long the loop leaves due timers to a drain that is between callbacks
+    WORK_GRACE_NS = 1_000_000        # the same while all workers are at work and get on
     POLL_NS = 10_000_000             # how long a thread polls without a look at signals, stops and the wall clock
 
 
@@ -40,10 +41,21 @@ cdef bint has_work(Core *core, int64_t now) noexcept nogil:
 cdef int64_t sleep_until(Core *core, int64_t now) noexcept nogil:
     cdef int64_t due = core.heap.nodes[0].when if core.heap.size else NEVER
     cdef int64_t grace = saturating_add(now, DRAIN_GRACE_NS)
-    if core.drains - core.parked > core.busy and due < grace:
+    if (core.drains - core.parked > core.busy or core.napping) and due < grace:
         # A drain between two callbacks takes what comes due, and wakes the loop if it ends before that.
         return grace
     return due
+
+
+cdef bint leaves_it_to_drains(const Core *core, uint64_t *seen) noexcept nogil:
+    """Whether all workers are at work, and callbacks have started since the loop looked last.
+
+    Each of them looks at what came due when its callback ends, and whoever stops doing so wakes the loop.  Were the
+    loop to look as well, the two would fight for the mutex and for each other's cache lines.
+    """
+    cdef bint get_on = core.started != seen[0]
+    seen[0] = core.started
+    return get_on and core.drains - core.parked + core.napping >= core.workers and not core.alarms
 
 
 cdef void leave_loop(Core *core) noexcept nogil:
@@ -102,6 +114,7 @@ cdef void sleep(Core *core, int signal_fd, int64_t now, int64_t until) noexcept 
 cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd) noexcept nogil:
     """Sleeps until something is due that needs the GIL; due timers reach the ready ring without it.  No mutex held."""
     cdef int64_t now
+    cdef uint64_t seen = 0
     cdef size_t collected = 0
     lock(&core.mutex)
     while True:
@@ -116,6 +129,9 @@ cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd) noexcept n
         if core.keeps_wall:
             core_see_wall(core, wall_offset_ns(), monotonic_ns())
         now = monotonic_ns()
+        if core.workers and not core.following and signal_fd < 0 and leaves_it_to_drains(core, &seen):
+            sleep(core, signal_fd, now, saturating_add(now, WORK_GRACE_NS))
+            continue
         if core.workers:
             collected = core_collect_due(core, now, BATCH)
             drains_summon(core)
@@ -178,6 +194,8 @@ cdef bint sleeps_too_long(Core *core) noexcept nogil:
 
 cdef void await_summons(Core *core, uint32_t epoch, WakeEvent event) noexcept nogil:
     core.parked += 1
+    if event is None and nap(core, epoch):
+        return
     # The loop may sleep past the next timer because this drain was there.
     if sleeps_too_long(core):
         if event is None:
@@ -193,6 +211,29 @@ cdef void await_summons(Core *core, uint32_t epoch, WakeEvent event) noexcept no
         core.summons -= 1
     else:
         core.parked -= 1
+
+
+cdef bint nap(Core *core, uint32_t epoch) noexcept nogil:
+    """Lets a parked drain wait for the next deadline itself, if that is near; True if it is parked no more.
+
+    Where timers come thick, waking the loop, which would then wake this drain again, costs more than the callbacks.
+    """
+    cdef int64_t now = monotonic_ns()
+    cdef int64_t due
+    core_prune(core)
+    due = core.heap.nodes[0].when if core.heap.size else NEVER
+    if core.napping or core.summons or core.phase != STARTED or due > saturating_add(now, DRAIN_GRACE_NS):
+        return False
+    core.napping = True
+    condition_wait_until(&core.condition, &core.mutex, due)
+    if core.epoch != epoch:
+        return True                      # another start's drains are counted anew
+    core.napping = False
+    if core.summons:
+        core.summons -= 1
+    else:
+        core.parked -= 1
+    return True
 
 
 # -- daemon workers -------------------------------------------------------------------------------------------------
