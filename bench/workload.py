@@ -6,10 +6,15 @@ from array import array
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
+from time import monotonic
+from typing import TYPE_CHECKING
 
 from pysched import Command
 
-__all__ = ["TOMORROW", "Keyed", "Plain", "commands_with_keys", "delays", "keys", "nothing", "times_ns"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["TOMORROW", "Keyed", "Plain", "Plan", "commands_with_keys", "delays", "keys", "nothing", "times_ns"]
 
 TOMORROW = 86400.0
 
@@ -35,6 +40,28 @@ def times_ns(count: int) -> array[int]:
 def keys(count: int) -> list[str]:
     """New strings, whose hashes are not computed yet, as in a program that makes a key from a name."""
     return [f"session-{number}" for number in range(count)]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Timers that come due one after the other, evenly, for a while: `rate` a second, beside `pending` for tomorrow."""
+
+    rate: int
+    seconds: float
+    pending: int = 0
+
+    @property
+    def count(self) -> int:
+        return int(self.rate * self.seconds)
+
+    def tomorrow(self) -> Iterator[float]:
+        """The delays of those that do not come due, in seconds."""
+        return (TOMORROW + delay for delay in delays(self.pending))
+
+    def deadlines(self) -> list[float]:
+        """On `time.monotonic()`, in seconds, the first one after as long as anybody needs to register them all."""
+        first = monotonic() + 0.2 + self.count * 25e-6
+        return [first + number / self.rate for number in range(self.count)]
 
 
 class Plain(Command):
