@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bench.row import Row
 
 LEAST_ROUNDS = 5
+LIMIT_S = 12.0
 REPORT = Path(__file__).resolve().parent.parent / "docs" / "performance"
 
 
@@ -36,10 +37,11 @@ def main(arguments: list[str] | None = None) -> int:
     rows = [row for row in ROWS if not options.only or row.name in options.only]
     facts = environment(_how(options))
     results: list[Result] = []
+    end = perf_counter() + options.minutes * 60.0
     try:
-        for row in rows:
+        for number, row in enumerate(rows):
             with _progress(row):
-                results += _measured(row, options)
+                results += _measured(row, options, (end - perf_counter()) / (len(rows) - number))
     finally:  # a row that fails, or Ctrl-C, takes nothing away from the rows before it
         if options.peers:
             results += growth(results)
@@ -66,35 +68,37 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table as Markdown")
     parser.add_argument("--peers", action="store_true", help="each side in a process of its own, and a report")
     parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="with --peers, only these sizes")
+    parser.add_argument("--minutes", type=float, help="with --peers, about how long (default: 30; with --quick, 5)")
     parser.add_argument("--output", type=Path, metavar="DIR", default=REPORT, help="of --peers: %(default)s")
     options = parser.parse_args(arguments)
     if options.rounds < LEAST_ROUNDS:
         parser.error(f"--rounds must be at least {LEAST_ROUNDS}, got {options.rounds}")
     if options.sizes and not options.peers:
         parser.error("--sizes needs --peers")
+    if options.minutes is None:
+        options.minutes = 5.0 if options.quick else 30.0
     if options.sizes and min(options.sizes) < 1:
         parser.error(f"--sizes must be positive, got {min(options.sizes)}")
     return options
 
 
-def _measured(row: Row, options: argparse.Namespace) -> list[Result]:
+def _measured(row: Row, options: argparse.Namespace, row_s: float) -> list[Result]:
     if not options.peers:
         return together.measured(row, options.rounds, quick=options.quick)
     sizes = row.sizes[:2] if options.quick else row.sizes
     if options.sizes and row.grows and len(row.sizes) > 1:
         sizes = options.sizes
-    return beside.measured(row, options.rounds, sizes, beside.LOOK if options.quick else beside.WHOLE)
+    return beside.measured(row, options.rounds, sizes, beside.Limits(LIMIT_S, row_s))
 
 
 def _how(options: argparse.Namespace) -> list[str]:
     if not options.peers:
         quick = ["QUICK: sizes are a tenth; the goals are meant for the full ones"] if options.quick else []
         return [f"medians of {options.rounds} alternated rounds", *quick]
-    limits = beside.LOOK if options.quick else beside.WHOLE
     return [
-        f"each side in a process of its own; medians of {options.rounds} alternated rounds, or of at least "
-        f"{limits.least} where a size took more than {limits.size_s:.0f} s",
-        *(["QUICK: two sizes and few rounds, for a look"] if options.quick else []),
+        f"each side in a process of its own, alternating; medians of {options.rounds} rounds, or of as many as there "
+        f"was time for in {options.minutes:.0f} minutes; a measurement may take {LIMIT_S:.0f} s",
+        *(["QUICK: two sizes, for a look"] if options.quick else []),
     ]
 
 

@@ -5,12 +5,12 @@ of measurements that are seconds apart, and the growth of one side from size to 
 
 What would not fit into the memory that is free, or would take longer than the limit, is left out with the reason. Both
 are predicted from the size before, in proportion to the number of timers; what takes longer than predicted is ended at
-the limit. Who cannot do a size is not asked for a larger one.
+the limit. Who cannot do a size is not asked for a larger one. When a row's time is spent, the sizes that take longest
+get fewer rounds, but each gets one.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -26,24 +26,22 @@ if TYPE_CHECKING:
     from bench.result import Result
     from bench.row import Numbers, Row
 
-__all__ = ["LOOK", "WHOLE", "Limits", "Measured", "measured"]
+__all__ = ["Limits", "Measured", "measured"]
 
 BARE_BYTES = 50_000_000
 BARE_S = 3.0
 """About what a process takes before the first timer, compiling and waiting included."""
 
+TWIN_MOST = 100_000
+"""The engine in plain Python is the oracle of the tests; that it is slow need not be measured at length."""
+
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds that a measurement may take, and seconds for a size of a row after which `least` rounds are enough."""
+    """Seconds that one measurement may take, and seconds for all rounds of a row but the first."""
 
     process_s: float
-    size_s: float
-    least: int
-
-
-WHOLE = Limits(process_s=20.0, size_s=25.0, least=3)
-LOOK = Limits(process_s=10.0, size_s=4.0, least=1)
+    row_s: float
 
 
 class Measured:
@@ -55,19 +53,20 @@ class Measured:
         self.limits = limits
         self.numbers: dict[int, dict[str, list[Numbers]]] = {size: {who: [] for who in row.everyone} for size in sizes}
         self.absent: dict[int, dict[str, str]] = {size: dict(row.cannot) for size in sizes}
-        self.spent: dict[int, float] = defaultdict(float)
+        self.spent: dict[int, list[float]] = {size: [] for size in sizes}
+        """Seconds that each round of a size took."""
         self._last: dict[str, tuple[int, probe.Found]] = {}
 
-    def round(self, number: int) -> None:
-        """Every side once at every size; those that failed before are passed over."""
+    def round(self) -> None:
+        """Every side once at every size for which there is time; those that failed before are passed over."""
         for size in self.sizes:
-            if number >= self.limits.least and self.spent[size] > self.limits.size_s:
+            if self.spent[size] and sum(map(sum, self.spent.values())) + self.spent[size][-1] > self.limits.row_s:
                 continue
+            begin = perf_counter()
             for who in self.row.everyone:
                 if who not in self.absent[size]:
-                    begin = perf_counter()
                     self._measure(who, size)
-                    self.spent[size] += perf_counter() - begin
+            self.spent[size].append(perf_counter() - begin)
 
     def _measure(self, who: str, size: int) -> None:
         reason = None if self.numbers[size][who] else self._too_much(who, size)
@@ -87,7 +86,11 @@ class Measured:
 
     def _too_much(self, who: str, size: int) -> str | None:
         """Why a measurement that was not made yet is not to be made; None if it may."""
-        if who not in self._last or not self.row.grows:
+        if not self.row.grows:
+            return None
+        if who == probe.TWIN and size > TWIN_MOST:
+            return "the oracle of the tests is measured with fewer"
+        if who not in self._last:
             return None
         smaller, found = self._last[who]
         times = size / smaller
@@ -120,6 +123,6 @@ class Measured:
 def measured(row: Row, rounds: int, sizes: Sequence[int], limits: Limits) -> list[Result]:
     """The results of a row, all sizes of a column in rising order."""
     state = Measured(row, sizes, limits)
-    for number in range(rounds):
-        state.round(number)
+    for _ in range(rounds):
+        state.round()
     return state.results()

@@ -72,6 +72,7 @@ def _section(group: Sequence[Result], plots: Mapping[str, Path]) -> list[str]:
     everyone = dict.fromkeys(who for result in group for who in result.values)
     lines = [["", *sizes], ["---", *("--:" for _ in sizes)]]
     lines += [[who, *(_cell(result, who) for result in group)] for who in everyone]
+    lines.append(["rounds", *(str(len(result.values[result.ours])) for result in group)])
     parts = [f"### {title}", _table(lines)]
     if absent := _absent(group):
         parts.append(f"Not measured: {absent}.")

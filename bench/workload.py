@@ -26,15 +26,15 @@ def nothing() -> None:
 @lru_cache(maxsize=2)
 def delays(count: int) -> tuple[float, ...]:
     """Seconds within the next hour, in no order, the same in every run; none comes due while it is measured."""
-    random = Random(1)
-    return tuple(random.uniform(60.0, 3660.0) for _ in range(count))
+    random = Random(1).random
+    return tuple([60.0 + 3600.0 * random() for _ in range(count)])
 
 
 @lru_cache(maxsize=2)
 def times_ns(count: int) -> array[int]:
     """Whole nanoseconds within an hour, in no order."""
-    random = Random(2)
-    return array("q", (random.randrange(3_600_000_000_000) for _ in range(count)))
+    random = Random(2).random
+    return array("q", [int(3.6e12 * random()) for _ in range(count)])
 
 
 def keys(count: int) -> list[str]:

@@ -6,7 +6,7 @@ It is started paused where nothing is to run: before a start it only collects jo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta, timezone
 from importlib import import_module
 from threading import Event
@@ -120,27 +120,29 @@ def cron(count: int) -> Prepared:
     yield timed
 
 
-def _kept(fill: Callable[[Any], object]) -> object:
-    context = _scheduler()
-    fill(context.__enter__())
-    return context
+def _kept(add: Callable[[Any, float], object], waits: array[float]) -> object:
+    kept = ExitStack()
+    scheduler = kept.enter_context(_scheduler())
+    for delay in waits:
+        add(scheduler, delay)
+    return kept
 
 
 def pending(waits: array[float]) -> object:
-    return _kept(lambda it: [it.add_job(nothing, "date", run_date=_after(delay)) for delay in waits] and None)
+    return _kept(lambda scheduler, delay: scheduler.add_job(nothing, "date", run_date=_after(delay)), waits)
 
 
 def pending_jobs(waits: array[float]) -> object:
-    return _kept(lambda it: [it.add_job(nothing, "interval", hours=1) for _ in waits] and None)
+    return _kept(lambda scheduler, _: scheduler.add_job(nothing, "interval", hours=1), waits)
 
 
 def idle(count: int) -> tuple[None, Callable[[], object]]:
-    context = _scheduler()
-    scheduler = context.__enter__()
+    kept = ExitStack()
+    scheduler = kept.enter_context(_scheduler())
     for delay in delays(count):
         scheduler.add_job(nothing, "date", run_date=_after(TOMORROW + delay))
     scheduler.resume()
-    return None, scheduler.shutdown
+    return None, kept.close
 
 
 def lateness(plan: Plan) -> list[float]:

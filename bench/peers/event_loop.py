@@ -1,7 +1,7 @@
 """asyncio and uvloop, which have the same API: one adapter for both. Keys are a dict of handles, as programs keep one.
 
 Timers run on the thread of the loop, so it stands beside the inline engine; where it stands beside a pool it does
-less. asyncio's loop is the default one of the platform. uvloop counts in whole milliseconds, and may be early by half.
+less. asyncio's loop is the default one of the platform. uvloop counts in whole milliseconds, and may be early by one.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ that runs `gc.collect()` with a tenth of a second between two.
 Could mislead: everything here is the kernel's scheduling. What else runs on the machine moves p99 and p99.9 more than
 any code of ours; only ratios of runs seconds apart mean something. The kernel lets a sleeping thread oversleep by up to
 its timer slack (50 us on Linux), which the engine's loop sets to the least: the greater part of the difference at p50.
-uvloop counts in milliseconds: half of its callbacks run up to half of one early, which counts as a lateness of 0 and
-is shown. Where a contender cannot keep up with a rate, its lateness is that of a queue that grows all the time.
+uvloop counts in milliseconds: nearly half of its callbacks run up to one early, which counts as a lateness of 0 and is
+shown. Where a contender cannot keep up with a rate, its lateness is that of a queue that grows all the time.
 """
 
 from __future__ import annotations

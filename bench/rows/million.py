@@ -50,7 +50,9 @@ def memory(fill: Fill) -> Callable[[int], Numbers]:
         before = process.memory_info().rss
         holders.append(fill(waits))
         gc.collect()
-        return {"bytes": (process.memory_info().rss - before) / count}
+        grown = process.memory_info().rss - before
+        _close(*holders)
+        return {"bytes": grown / count}
 
     return numbers
 
@@ -62,10 +64,16 @@ def collection(fill: Fill) -> Callable[[int], Numbers]:
         empty = _pause_ms()
         holder = fill(array("d", delays(count)))
         full = _pause_ms()
-        del holder
+        _close(holder)
         return {"empty_ms": empty, "full_ms": full}
 
     return numbers
+
+
+def _close(*holders: object) -> None:
+    """Those that own a thread, a socket or C++'s memory have a `close`."""
+    for holder in holders:
+        getattr(holder, "close", lambda: None)()
 
 
 def _pause_ms() -> float:
