@@ -22,13 +22,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from statistics import median
 from time import get_clock_info, perf_counter_ns, thread_time_ns
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 __all__ = ["Operation", "Ratio", "Unavailable", "alternate", "cost_ns", "cpu_ns", "ratio", "wall_ns"]
 
 Operation: TypeAlias = Callable[[int], AbstractContextManager[Callable[[], object]]]
 """`operation(count)`: entering it sets the scene, calling what it yields does `count` operations and is timed,
 leaving it cleans up."""
+
+
+Found = TypeVar("Found")
 
 
 class Unavailable(Exception):
@@ -57,13 +60,24 @@ def cost_ns(operation: Operation, count: int, clock: Callable[[], int] = wall_ns
         return (clock() - begin) / count
 
 
-def alternate(measures: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """The values of `rounds` rounds, in each of which every measure is taken once, in the order given."""
-    values: dict[str, list[float]] = {name: [] for name in measures}
+def alternate(
+    measures: Mapping[str, Callable[[], Found]], rounds: int
+) -> tuple[dict[str, list[Found]], dict[str, str]]:
+    """What `rounds` rounds found, in each of which every measure is taken once, in the order given.
+
+    The second mapping gives the reasons of those that are unavailable; they are in the first one without anything.
+    """
+    found: dict[str, list[Found]] = {name: [] for name in measures}
+    absent: dict[str, str] = {}
     for _ in range(rounds):
         for name, measure in measures.items():
-            values[name].append(measure())
-    return values
+            if name not in absent:
+                try:
+                    found[name].append(measure())
+                except Unavailable as reason:
+                    absent[name] = str(reason)
+                    found[name].clear()
+    return found, absent
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Ratio | None:

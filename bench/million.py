@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps(measure(cases[0], options.timers, options.seconds).as_json()))
         return 0
 
-    facts = environment(quick=False, rounds=1)[:1]
+    facts = environment([])[:1]
     reports = [apart(case, options.timers, options.seconds) for case in cases]
     print(*facts, f"{options.timers:,} timers of one second, {options.seconds} s", text(reports), sep="\n")
     record = {"environment": facts, "reports": reports}

@@ -1,121 +1,80 @@
-"""Measurements that need a process of their own: `python -m bench.probe WHAT WHO COUNT` prints one JSON object.
+"""A measurement in a process of its own: `python -m bench.probe ROW WHO COUNT` prints one JSON object.
 
-`measure` starts one and returns what it printed.
+`measure` starts one and returns what it found.
 """
 
 from __future__ import annotations
 
-import gc
 import json
+import os
 import subprocess
 import sys
-from array import array
-from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
-from time import process_time, sleep
-from typing import TypeAlias
+from time import perf_counter
+from typing import TYPE_CHECKING
 
-try:
-    import psutil  # type: ignore[import-untyped]
-except ImportError:
-    raise SystemExit("the bench needs psutil: pip install -e '.[bench]'") from None
+from bench.measure import Unavailable
 
-from bench.measure import cpu_ns
-from bench.peers import event_loop, heap
-from bench.peers.engines import NATIVE, TWIN
-from bench.peers.schedulers import OURS, RUST
-from bench.workload import delays
+if TYPE_CHECKING:
+    from bench.row import Numbers
 
-__all__ = ["measure"]
+__all__ = ["TWIN", "Found", "measure"]
 
-Numbers: TypeAlias = Mapping[str, float]
-
-PENDING: dict[str, Callable[[array[float]], object]] = {
-    "pysched": NATIVE.pending,
-    "pysched, handles kept": NATIVE.pending_kept,
-    "heapq.heappush": heap.pending,
-    "asyncio call_later": event_loop.pending,
-    "twin": TWIN.pending,
-    "Scheduler": lambda waits: OURS.pending(len(waits)),
-    "rust-py-scheduler": lambda waits: RUST.pending(len(waits)),
-}
-IDLE = {"pysched": NATIVE.idle, "asyncio": event_loop.idle, "twin": TWIN.idle}
-IDLE_SECONDS = 2.0
+TWIN = "twin"
+"""This contender's process runs with the engine in plain Python behind all of pysched."""
 
 
-def measure(what: str, who: str, count: int) -> Numbers:
-    """The numbers of one fresh process."""
-    command = [sys.executable, "-m", "bench.probe", what, who, str(count)]
+@dataclass(frozen=True)
+class Found:
+    """What a process measured, and what that took: seconds, once it had begun, and its greatest resident set."""
+
+    numbers: Numbers
+    seconds: float
+    peak_bytes: int
+
+
+def measure(row: str, who: str, count: int, limit_s: float | None = None) -> Found:
+    """The numbers of one fresh process. Raises `Unavailable` when it cannot, fails, or takes more than `limit_s`."""
+    command = [sys.executable, "-m", "bench.probe", row, who, str(count)]
     root = Path(__file__).resolve().parent.parent
-    done = subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE, text=True)
-    numbers: Numbers = json.loads(done.stdout)
-    return numbers
+    environment = {**os.environ, "PYSCHED_ENGINE": "pure" if who == TWIN else "native"}
+    try:
+        done = subprocess.run(
+            command, cwd=root, env=environment, capture_output=True, text=True, timeout=limit_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"took more than {limit_s:.0f} s") from None
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+        raise Unavailable(f"failed: {last[0]}")
+    answer = json.loads(done.stdout)
+    if "unavailable" in answer:
+        raise Unavailable(answer["unavailable"])
+    return Found(answer["numbers"], answer["seconds"], answer["peak_bytes"])
 
 
-def memory(who: str, count: int) -> Numbers:
-    """Growth of the resident set a timer, in bytes."""
-    fill = PENDING[who]
-    waits = array("d", delays(count))
-    fill(waits[:1000])  # so that what is made once is not counted
-    gc.collect()
-    process = psutil.Process()
-    before = process.memory_info().rss
-    holder = fill(waits)
-    gc.collect()
-    grown = process.memory_info().rss - before
-    del holder
-    return {"bytes": grown / count}
-
-
-def collection(who: str, count: int) -> Numbers:
-    """Milliseconds of CPU time of a full collection, without and with the timers."""
-    empty = _pause_ms()
-    holder = PENDING[who](array("d", delays(count)))
-    full = _pause_ms()
-    del holder
-    return {"empty_ms": empty, "full_ms": full}
-
-
-def _pause_ms() -> float:
-    gc.collect()  # what is young grows old, what need not be tracked is dropped
-    pauses = []
-    for _ in range(3):
-        begin = cpu_ns()
-        gc.collect()
-        pauses.append(cpu_ns() - begin)
-    return median(pauses) / 1e6
-
-
-def idle(who: str, count: int) -> Numbers:
-    """Wake-ups by the contender's own count, CPU time and the kernel's count of waits that ended."""
-    wakeups, stop = IDLE[who](count)
-    gc.collect()
-    sleep(0.2)
-    woken, cpu, switches = wakeups(), process_time(), _switches()
-    sleep(IDLE_SECONDS)
-    numbers = {
-        "cpu_ms": (process_time() - cpu) * 1e3,
-        # One is this thread's own sleep.
-        "switches": _switches() - switches - 1,
-        "wakeups": wakeups() - woken,
-    }
-    stop()
-    return numbers
-
-
-def _switches() -> int:
-    """The kernel's count of waits that ended, of all threads of this process."""
+def _peak_bytes() -> int:
     if sys.platform == "win32":
-        return int(psutil.Process().num_ctx_switches().voluntary)
+        import psutil  # type: ignore[import-untyped]
+
+        return int(psutil.Process().memory_info().peak_wset)
     import resource
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def main(what: str, who: str, count: str) -> None:
-    probe = {"memory": memory, "collection": collection, "idle": idle}[what]
-    print(json.dumps(probe(who, int(count))))
+def main(row: str, who: str, count: str) -> None:
+    from bench.rows import ROWS  # here: the rows import this module
+
+    answer: dict[str, object]
+    begin = perf_counter()
+    try:
+        numbers = next(found for found in ROWS if found.name == row).numbers(who, int(count))
+        answer = {"numbers": numbers, "seconds": perf_counter() - begin, "peak_bytes": _peak_bytes()}
+    except Unavailable as reason:
+        answer = {"unavailable": str(reason)}
+    print(json.dumps(answer))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -28,13 +28,25 @@ class Result:
     """One value a round for each contender, in `unit`, less is better. The first contender is pysched."""
 
     row: str
-    title: str
+    heading: str
     unit: str
     values: dict[str, list[float]]
     goal: Goal | None = None
-    note: str = ""
+    count: int = 0
+    """The size at which it was measured, and how a reader is told of it."""
+    size: str = ""
+    key: str = ""
+    """Names the number among those of its row."""
+    absent: dict[str, str] = field(default_factory=dict)
+    """Peers that were not measured, and why."""
+    pair: bool = False
+    """Two contenders of another result beside each other, for the sake of a goal."""
     middle: Callable[[Sequence[float]], float] = field(default=median, repr=False)
     """What stands for all rounds: the median, or `max` where one bad round is a failure."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.heading}, {self.size}" if self.size else self.heading
 
     @property
     def ours(self) -> str:
@@ -48,7 +60,18 @@ class Result:
         return self.middle(self.values[contender])
 
     def ratio(self, peer: str) -> Ratio | None:
+        """Ours over theirs."""
         return ratio(self.values[self.ours], self.values[peer])
+
+    def multiple(self, peer: str) -> float | None:
+        """Theirs over ours, the median of the rounds; None where ours is zero."""
+        found = ratio(self.values[peer], self.values[self.ours])
+        return found and found.median
+
+    def beside(self, peer: str | None) -> Result:
+        """The same with no other peer than this one."""
+        values = {who: found for who, found in self.values.items() if who in (self.ours, peer)}
+        return replace(self, values=values, absent={})
 
     @property
     def met(self) -> bool | None:
@@ -66,12 +89,19 @@ class Result:
         ratios = {peer: self.ratio(peer) for peer in self.peers}
         return {
             "row": self.row,
+            "column": self.key,
             "title": self.title,
             "unit": self.unit,
-            "medians": {contender: self.value(contender) for contender in self.values},
-            "ratios": {peer: found and found._asdict() for peer, found in ratios.items()},
+            "middles": {who: _short(self.value(who)) for who in self.values},
+            "ratios": {peer: found and [_short(value) for value in found] for peer, found in ratios.items()},
             "goal": self.goal and self.goal.text,
             "met": self.met,
-            "note": self.note,
-            "rounds": self.values,
+            "count": self.count,
+            "absent": self.absent,
+            "rounds": {who: [_short(value) for value in found] for who, found in self.values.items()},
         }
+
+
+def _short(value: float) -> float:
+    """Four digits say all that a measurement knows."""
+    return float(f"{value:.4g}")

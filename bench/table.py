@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import platform
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,23 +17,24 @@ if TYPE_CHECKING:
     from bench.measure import Ratio
     from bench.result import Result
 
-__all__ = ["environment", "markdown", "text"]
+__all__ = ["cost", "environment", "markdown", "multiple", "text"]
 
 HEAD = ("operation", "pysched", "beside", "its cost", "pysched / it (range)", "goal", "met")
 Cells = tuple[str, ...]
 
 
-def environment(*, quick: bool, rounds: int) -> list[str]:
-    """Facts that a reader needs to judge the numbers; take it before a run, the load is that of the last minute."""
+def environment(how: Sequence[str]) -> list[str]:
+    """Facts that a reader needs to judge the numbers, and `how` they came about; take it before a run: the load is
+    that of the last minute."""
+    day = datetime.now(timezone.utc).date().isoformat()
     load = f", load average {os.getloadavg()[0]:.2f} before the run" if hasattr(os, "getloadavg") else ""
     return [
-        f"pysched {__version__}, {platform.python_implementation()} {platform.python_version()}, "
+        f"{day}, pysched {__version__}, {platform.python_implementation()} {platform.python_version()}, "
         f"{platform.system()} {platform.machine()}, {_processor()}, {os.cpu_count()} cores{load}",
-        f"medians of {rounds} alternated rounds, 10^5 operations in each if nothing else is said",
+        *how,
         f"cyclic gc {'enabled' if gc.isenabled() else 'DISABLED'} with thresholds {gc.get_threshold()}, "
         "collected before each measurement",
         "CPU time of the thread for what stays on one thread and never waits, wall time for the rest",
-        *(["QUICK: sizes are a tenth of what the table says; the goals are meant for the full ones"] if quick else []),
     ]
 
 
@@ -56,31 +58,32 @@ def _lines(results: Iterable[Result]) -> list[Cells]:
 
 def _lines_of(result: Result) -> list[Cells]:
     """One line for each peer; the goal stands beside the peer that it names."""
-    own = (result.title, _cost(result.value(result.ours), result.unit))
+    own = (result.title, cost(result.value(result.ours), result.unit))
     goal = result.goal
     verdict = (goal.text, {True: "yes", False: "NO", None: "not measured"}[result.met]) if goal else ("", "")
     on_first_line = goal is not None and (goal.peer is None or goal.peer not in result.peers)
     lines: list[Cells] = []
     for peer in result.peers or [""]:
-        cost = _cost(result.value(peer), result.unit) if peer else ""
+        its_cost = cost(result.value(peer), result.unit) if peer else ""
         against = _ratio(result.ratio(peer)) if peer else ""
         here = (goal is not None and peer == goal.peer) or (on_first_line and not lines)
-        lines.append((*(own if not lines else ("", "")), peer, cost, against, *(verdict if here else ("", ""))))
-    if result.note:
-        lines.append((f"  ({result.note})", *[""] * (len(HEAD) - 1)))
+        lines.append((*(own if not lines else ("", "")), peer, its_cost, against, *(verdict if here else ("", ""))))
+    if result.absent:
+        reasons = "; ".join(f"{who}: {reason}" for who, reason in result.absent.items())
+        lines.append((f"  ({reasons})", *[""] * (len(HEAD) - 1)))
     return lines
 
 
-def _cost(value: float, unit: str) -> str:
+def cost(value: float, unit: str) -> str:
     digits = 0 if value >= 100 or value == int(value) else 1 if value >= 10 else 2
     return f"{value:,.{digits}f} {unit}".rstrip()
 
 
 def _ratio(found: Ratio | None) -> str:
-    return "" if found is None else f"{_multiple(found.median)} ({_multiple(found.low)} .. {_multiple(found.high)})"
+    return "" if found is None else f"{multiple(found.median)} ({multiple(found.low)} .. {multiple(found.high)})"
 
 
-def _multiple(value: float) -> str:
+def multiple(value: float) -> str:
     """Small ratios as fractions: 1/48 says more than 0.021."""
     return f"{value:.2f}x" if value >= 0.1 else f"1/{1 / value:.1f}" if value else "0"
 

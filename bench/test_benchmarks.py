@@ -20,7 +20,6 @@ ROUNDS = 5
 CASES = [
     pytest.param(row.name, operation, id=f"{row.name}-{contender}")
     for row in TIMED
-    if not row.name.endswith("-million")
     for contender, operation in row.contenders.items()
 ]
 

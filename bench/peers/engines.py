@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from typing import Any
 
 import pysched._engine
 import pysched._pure
-from bench.workload import TOMORROW, Plain, commands_with_keys, delays, keys, nothing
+from bench.workload import TOMORROW, Plain, Plan, commands_with_keys, delays, keys, nothing
 
 __all__ = ["NATIVE", "TWIN", "EnginePeer"]
 
@@ -228,22 +228,28 @@ class EnginePeer:
             engine.call_later(TOMORROW + delay, nothing)
         return lambda: engine.stats().wakeups, engine.stop
 
-    def lateness(self, deadlines: Sequence[float]) -> list[float]:
-        """Seconds from each deadline (of `time.monotonic()`) to its callback, through a pool of two threads."""
-        late: list[float] = []
+    def lateness(self, *arguments: Any, **options: Any) -> Callable[[Plan], list[float]]:
+        """Seconds from each deadline (of `time.monotonic()`) to its callback, on an engine that is made like this."""
 
-        def record(deadline: float) -> None:
-            late.append(monotonic() - deadline)
+        def run(plan: Plan) -> list[float]:
+            late: list[float] = []
 
-        with self.engine(2) as engine:
-            to_engine_time = engine.time() - monotonic()
-            if abs(to_engine_time) < 1e-3:  # one clock
-                to_engine_time = 0.0
-            for deadline in deadlines:
-                engine.call_at(deadline + to_engine_time, record, deadline)
-            sleep(max(0.0, deadlines[-1] - monotonic()) + 0.05)
-            engine.wait_idle()
-        return late
+            def record(deadline: float) -> None:
+                late.append(monotonic() - deadline)
+
+            with self.engine(*arguments, **options) as engine:
+                engine.call_many(plan.tomorrow(), nothing)
+                deadlines = plan.deadlines()
+                to_engine_time = engine.time() - monotonic()
+                if abs(to_engine_time) < 1e-3:  # one clock
+                    to_engine_time = 0.0
+                for deadline in deadlines:
+                    engine.call_at(deadline + to_engine_time, record, deadline)
+                sleep(max(0.0, deadlines[-1] - monotonic()) + 0.05)
+                engine.wait_idle()
+            return late
+
+        return run
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""asyncio: `loop.call_later` and its handles. Keys are a dict of handles, as applications keep one.
+"""asyncio and uvloop, which have the same API: one adapter for both. Keys are a dict of handles, as programs keep one.
 
-The loop is the default one of the platform. Its timers run on the thread of the loop, so it stands beside the inline
-engine; where it stands beside a pool it does less.
+Timers run on the thread of the loop, so it stands beside the inline engine; where it stands beside a pool it does
+less. asyncio's loop is the default one of the platform. uvloop counts in whole milliseconds, and may be early by one.
 """
 
 from __future__ import annotations
@@ -9,80 +9,24 @@ from __future__ import annotations
 import asyncio
 import selectors
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from bench.measure import Unavailable
 from bench.workload import TOMORROW, delays, keys, nothing
 
 if TYPE_CHECKING:
     from array import array
 
-__all__ = [
-    "add_keyed",
-    "cancel",
-    "cancel_keyed",
-    "idle",
-    "lateness",
-    "pending",
-    "register",
-    "register_kept",
-    "replace_keyed",
-    "run_inline",
-]
+    from bench.workload import Plan
+
+__all__ = ["ASYNCIO", "UVLOOP", "LoopPeer"]
 
 Prepared = Iterator[Callable[[], object]]
-
-
-@contextmanager
-def _new_loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    try:
-        yield loop
-    finally:
-        loop.close()
-
-
-@contextmanager
-def register(count: int) -> Prepared:
-    waits = delays(count)
-    with _new_loop() as loop:
-        call_later = loop.call_later
-
-        def timed() -> None:
-            for delay in waits:
-                call_later(delay, nothing)
-
-        yield timed
-
-
-@contextmanager
-def register_kept(count: int) -> Prepared:
-    waits = delays(count)
-    kept: list[object] = []
-    with _new_loop() as loop:
-        call_later = loop.call_later
-
-        def timed() -> None:
-            keep = kept.append
-            for delay in waits:
-                keep(call_later(delay, nothing))
-
-        yield timed
-
-
-@contextmanager
-def cancel(count: int) -> Prepared:
-    """Marks the handles; the loop throws them out of its heap later, which is not in this time."""
-    with _new_loop() as loop:
-        handles = [loop.call_later(delay, nothing) for delay in delays(count)]
-
-        def timed() -> None:
-            for handle in handles:
-                handle.cancel()
-
-        yield timed
 
 
 class _Table:
@@ -102,65 +46,6 @@ class _Table:
         self.handles.pop(key).cancel()
 
 
-@contextmanager
-def add_keyed(count: int) -> Prepared:
-    pairs = list(zip(delays(count), keys(count), strict=True))
-    with _new_loop() as loop:
-        add = _Table(loop).add
-
-        def timed() -> None:
-            for delay, key in pairs:
-                add(delay, nothing, key)
-
-        yield timed
-
-
-@contextmanager
-def replace_keyed(count: int) -> Prepared:
-    pairs = list(zip(delays(count), keys(count), strict=True))
-    with _new_loop() as loop:
-        add = _Table(loop).add
-        for delay, key in pairs:
-            add(delay, nothing, key)
-
-        def timed() -> None:
-            for delay, key in pairs:
-                add(delay, nothing, key)
-
-        yield timed
-
-
-@contextmanager
-def cancel_keyed(count: int) -> Prepared:
-    names = keys(count)
-    with _new_loop() as loop:
-        table = _Table(loop)
-        for delay, key in zip(delays(count), names, strict=True):
-            table.add(delay, nothing, key)
-
-        def timed() -> None:
-            for key in names:
-                table.remove(key)
-
-        yield timed
-
-
-@contextmanager
-def run_inline(count: int) -> Prepared:
-    with _new_loop() as loop:
-        for _ in range(count):
-            loop.call_later(0.0, nothing)
-        loop.call_later(0.0, loop.stop)
-        yield loop.run_forever
-
-
-def pending(waits: array[float]) -> object:
-    loop = asyncio.new_event_loop()
-    for delay in waits:
-        loop.call_later(delay, nothing)
-    return loop
-
-
 class _CountingSelector(selectors.DefaultSelector):
     """Counts the returns from a wait."""
 
@@ -172,34 +57,150 @@ class _CountingSelector(selectors.DefaultSelector):
         return events
 
 
-def idle(count: int) -> tuple[Callable[[], int], Callable[[], object]]:
-    """A running loop with `count` timers for tomorrow: its wake-ups so far, and its stop."""
-    selector = _CountingSelector()
-    loop = asyncio.SelectorEventLoop(selector)
-    for delay in delays(count):
-        loop.call_later(TOMORROW + delay, nothing)
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
+@dataclass(frozen=True)
+class LoopPeer:
+    module: str
 
-    def stop() -> None:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    def make(self) -> Any:
+        try:
+            return import_module(self.module).new_event_loop()
+        except ImportError:
+            raise Unavailable(f"{self.module} is not installed") from None
 
-    return lambda: selector.wakeups, stop
+    @contextmanager
+    def new_loop(self) -> Iterator[Any]:
+        loop = self.make()
+        try:
+            yield loop
+        finally:
+            loop.close()
+
+    @contextmanager
+    def register(self, count: int) -> Prepared:
+        waits = delays(count)
+        with self.new_loop() as loop:
+            call_later = loop.call_later
+
+            def timed() -> None:
+                for delay in waits:
+                    call_later(delay, nothing)
+
+            yield timed
+
+    @contextmanager
+    def register_kept(self, count: int) -> Prepared:
+        waits = delays(count)
+        kept: list[object] = []
+        with self.new_loop() as loop:
+            call_later = loop.call_later
+
+            def timed() -> None:
+                keep = kept.append
+                for delay in waits:
+                    keep(call_later(delay, nothing))
+
+            yield timed
+
+    @contextmanager
+    def cancel(self, count: int) -> Prepared:
+        """Marks the handles; the loop throws them out of its heap later, which is not in this time."""
+        with self.new_loop() as loop:
+            handles = [loop.call_later(delay, nothing) for delay in delays(count)]
+
+            def timed() -> None:
+                for handle in handles:
+                    handle.cancel()
+
+            yield timed
+
+    @contextmanager
+    def add_keyed(self, count: int) -> Prepared:
+        pairs = list(zip(delays(count), keys(count), strict=True))
+        with self.new_loop() as loop:
+            add = _Table(loop).add
+
+            def timed() -> None:
+                for delay, key in pairs:
+                    add(delay, nothing, key)
+
+            yield timed
+
+    @contextmanager
+    def replace_keyed(self, count: int) -> Prepared:
+        pairs = list(zip(delays(count), keys(count), strict=True))
+        with self.new_loop() as loop:
+            add = _Table(loop).add
+            for delay, key in pairs:
+                add(delay, nothing, key)
+
+            def timed() -> None:
+                for delay, key in pairs:
+                    add(delay, nothing, key)
+
+            yield timed
+
+    @contextmanager
+    def cancel_keyed(self, count: int) -> Prepared:
+        names = keys(count)
+        with self.new_loop() as loop:
+            table = _Table(loop)
+            for delay, key in zip(delays(count), names, strict=True):
+                table.add(delay, nothing, key)
+
+            def timed() -> None:
+                for key in names:
+                    table.remove(key)
+
+            yield timed
+
+    @contextmanager
+    def run_inline(self, count: int) -> Prepared:
+        with self.new_loop() as loop:
+            for _ in range(count):
+                loop.call_later(0.0, nothing)
+            loop.call_later(0.0, loop.stop)
+            yield loop.run_forever
+
+    def pending(self, waits: array[float]) -> object:
+        loop = self.make()
+        for delay in waits:
+            loop.call_later(delay, nothing)
+        return loop
+
+    def idle(self, count: int) -> tuple[Callable[[], int] | None, Callable[[], object]]:
+        """A running loop with `count` timers for tomorrow: its wake-ups so far, if it can tell, and its stop."""
+        selector = _CountingSelector()
+        counts = self.module == "asyncio"
+        loop = asyncio.SelectorEventLoop(selector) if counts else self.make()
+        for delay in delays(count):
+            loop.call_later(TOMORROW + delay, nothing)
+        thread = threading.Thread(target=loop.run_forever)
+        thread.start()
+
+        def stop() -> None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+        return (lambda: selector.wakeups) if counts else None, stop
+
+    def lateness(self, plan: Plan) -> list[float]:
+        """Seconds from each deadline (of `time.monotonic()`) to its callback."""
+        late: list[float] = []
+
+        def record(deadline: float) -> None:
+            late.append(monotonic() - deadline)
+
+        with self.new_loop() as loop:
+            for delay in plan.tomorrow():
+                loop.call_later(delay, nothing)
+            deadlines = plan.deadlines()
+            for deadline in deadlines:  # not `call_at`: before it runs, uvloop's idea of the time is stale
+                loop.call_later(deadline - monotonic(), record, deadline)
+            loop.call_later(deadlines[-1] + 0.01 - monotonic(), loop.stop)
+            loop.run_forever()
+        return late
 
 
-def lateness(deadlines: Sequence[float]) -> list[float]:
-    """Seconds from each deadline (of `time.monotonic()`, which is the loop's clock) to its callback."""
-    late: list[float] = []
-
-    def record(deadline: float) -> None:
-        late.append(monotonic() - deadline)
-
-    with _new_loop() as loop:
-        schedule: Any = loop.call_at
-        for deadline in deadlines:
-            schedule(deadline, record, deadline)
-        schedule(deadlines[-1] + 0.001, loop.stop)
-        loop.run_forever()
-    return late
+ASYNCIO = LoopPeer("asyncio")
+UVLOOP = LoopPeer("uvloop")

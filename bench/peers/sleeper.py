@@ -10,12 +10,12 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from bench.workload import Plan
 
 __all__ = ["lateness"]
 
 
-def lateness(deadlines: Sequence[float]) -> list[float]:
+def lateness(plan: Plan) -> list[float]:
     """Seconds from each deadline to the moment at which the thread is there."""
     late: list[float] = []
 
@@ -23,7 +23,7 @@ def lateness(deadlines: Sequence[float]) -> list[float]:
         late.append(monotonic() - deadline)
 
     def run() -> None:
-        for deadline in deadlines:
+        for deadline in plan.deadlines():
             wait = deadline - monotonic()
             if wait > 0.0:
                 sleep(wait)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bench.row import Row, Timed
-from bench.rows import commands, cron, dispatch, idle, jobs, keyed, lateness, million, pop, register
+from bench.rows import churn, commands, cron, dispatch, idle, jobs, keyed, lateness, million, pop, register
 
 __all__ = ["ROWS", "TIMED"]
 
 ROWS: list[Row] = [
     *register.ROWS,
     *keyed.ROWS,
+    *churn.ROWS,
     *dispatch.ROWS,
     *commands.ROWS,
     *pop.ROWS,

@@ -13,26 +13,31 @@ same with due times in no order. asyncio runs its callbacks on the loop's own th
 
 from __future__ import annotations
 
-from bench.peers import event_loop, heap, pool
+from bench.peers import apscheduler3, heap, pool, stdlib_sched
 from bench.peers.engines import NATIVE, TWIN
+from bench.peers.event_loop import ASYNCIO, UVLOOP
 from bench.result import Goal
-from bench.row import Timed
+from bench.row import TO_MILLION, timed
 
 __all__ = ["ROWS"]
 
+NO_TIMERS = {"rust-py-scheduler": "has jobs of an interval only", "schedule": "has jobs of an interval only"}
+
 ROWS = [
-    Timed(
+    timed(
         "dispatch",
         "run through a pool of 1, in order",
         {
             "pysched": NATIVE.run_pool,
             "pool.submit": pool.run_pool,
-            "asyncio": event_loop.run_inline,
+            "asyncio": ASYNCIO.run_inline,
             "twin": TWIN.run_pool,
         },
         goal=Goal(">= 40 times as fast", 1 / 40, "pool.submit"),
+        others={"uvloop": UVLOOP.run_inline, "APScheduler 3": apscheduler3.dispatch},
+        cannot=NO_TIMERS,
     ),
-    Timed(
+    timed(
         "dispatch-shuffled",
         "run through a pool of 1, shuffled",
         {
@@ -40,8 +45,9 @@ ROWS = [
             "pool.submit": pool.run_pool,
             "twin": TWIN.run_pool_shuffled,
         },
+        sizes=TO_MILLION,
     ),
-    Timed(
+    timed(
         "dispatch-all",
         "call_later(0.0) and run, pool of 1",
         {
@@ -49,15 +55,18 @@ ROWS = [
             "pool.submit": pool.run_pool,
             "twin": TWIN.register_and_run,
         },
+        sizes=TO_MILLION,
     ),
-    Timed(
+    timed(
         "inline",
         "run on the loop's thread, in order",
         {
             "pysched": NATIVE.run_inline,
-            "asyncio": event_loop.run_inline,
+            "asyncio": ASYNCIO.run_inline,
             "heappop and call": heap.run_inline,
             "twin": TWIN.run_inline,
         },
+        others={"uvloop": UVLOOP.run_inline, "sched": stdlib_sched.run_inline},
+        sizes=TO_MILLION,
     ),
 ]
