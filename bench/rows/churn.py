@@ -143,12 +143,13 @@ ROWS = [
     Row(
         "churn",
         columns("add and cancel"),
-        {
-            "pysched": by_handle(of_engine(NATIVE.engine)),
-            "asyncio": by_handle(of_loop(ASYNCIO)),
-        },
+        {"pysched": by_handle(of_engine(NATIVE.engine))},
         count=10_000_000,
-        others={"twin": by_handle(of_engine(TWIN.engine)), "uvloop": by_handle(of_loop(UVLOOP))},
+        others={
+            "asyncio": by_handle(of_loop(ASYNCIO)),
+            "uvloop": by_handle(of_loop(UVLOOP)),
+            "twin": by_handle(of_engine(TWIN.engine)),
+        },
         cannot={
             "heapq.heappush": "keeps what was cancelled until its time comes",
             "C++ priority_queue": "keeps what was cancelled until its time comes",

@@ -1,8 +1,9 @@
 """Timers with keys: adding with new keys, replacing those that are held, and cancelling by key.
 
-The keys are new strings, so the first contact with one includes its hash. The peers have no keys: beside them stand
-the few lines of Python that add them, the recipe of heapq's documentation and a dict of asyncio's handles. A part of
-the difference is therefore that of a Python function to a compiled one, which is what a program would see. Beside `cancel_key` stands the keyed add that came before it, which it should not cost more than.
+The keys are new strings, so the first contact with one includes its hash. The peers have no keys: beside them stand the
+few lines of Python that add them, the recipe of heapq's documentation and a dict of asyncio's handles. A part of the
+difference is therefore that of a Python function to a compiled one, which is what a program would see. Beside
+`cancel_key` stands the keyed add that came before it.
 """
 
 from __future__ import annotations
