@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from bench.measure import Operation, Unavailable
+from bench.million import text
 from bench.rows import TIMED
+from bench.steady import CASES as STEADY
+from bench.steady import Case, measure
 
 COUNT = 10_000
 ROUNDS = 5
@@ -43,3 +46,15 @@ def test_timed(benchmark: Any, group: str, operation: Operation) -> None:
         pytest.skip(str(reason))
     finally:
         scene.close()
+
+
+@pytest.mark.parametrize("case", STEADY, ids=lambda case: case.name)
+def test_steady_load(case: Case) -> None:
+    """The headline in small: every slot is either run or counted, once a second for each timer."""
+    report = measure(case, timers=COUNT, seconds=2, settling_s=1.5)
+    total = report.total
+    assert (total.runs_per_s * total.at_s + total.missed) / total.at_s == pytest.approx(COUNT, rel=0.5)
+    assert len(report.seconds) == 2
+    assert sum(second.missed for second in report.seconds) == total.missed
+    assert 0.0 <= total.p50_us <= total.p99_us < 1e6
+    assert case.name in text([report.as_json()])
