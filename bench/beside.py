@@ -21,7 +21,7 @@ from bench import probe
 from bench.measure import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from bench.result import Result
     from bench.row import Numbers, Row
@@ -58,18 +58,37 @@ class Measured:
         self._last: dict[str, tuple[int, probe.Found]] = {}
 
     def round(self) -> None:
-        """Every side once at every size for which there is time; those that failed before are passed over."""
+        """Every side once at every size for which there is time; those that failed in the first round are passed over.
+
+        A later round in which somebody fails, as on a machine that is busy for a while, does not count at that size.
+        """
         for size in self.sizes:
-            if self.spent[size] and sum(map(sum, self.spent.values())) + self.spent[size][-1] > self.limits.row_s:
+            spent = self.spent[size]
+            if spent and sum(map(sum, self.spent.values())) + spent[-1] > self.limits.row_s:
                 continue
             begin = perf_counter()
-            for who in self.row.everyone:
-                if who not in self.absent[size]:
-                    self._measure(who, size)
-            self.spent[size].append(perf_counter() - begin)
+            try:
+                found = {who: self._measure(who, size, first=not spent) for who in self._able(size)}
+            except Unavailable:
+                found = {}
+            spent.append(perf_counter() - begin)
+            for who, numbers in found.items():
+                if numbers is not None:
+                    self.numbers[size][who].append(numbers)
 
-    def _measure(self, who: str, size: int) -> None:
-        reason = None if self.numbers[size][who] else self._too_much(who, size)
+    def _able(self, size: int) -> Iterator[str]:
+        """Nobody, once pysched is not able."""
+        for who in self.row.everyone:
+            if self.row.everyone[0] in self.absent[size]:
+                return
+            if who not in self.absent[size]:
+                yield who
+
+    def _measure(self, who: str, size: int, *, first: bool) -> Numbers | None:
+        """None and a reason for its absence at the first try; later `Unavailable`."""
+        if not first:
+            return probe.measure(self.row.name, who, size, self.limits.process_s).numbers
+        reason = self._too_much(who, size)
         if reason is None:
             try:
                 found = probe.measure(self.row.name, who, size, self.limits.process_s)
@@ -77,15 +96,14 @@ class Measured:
                 reason = str(failure)
             else:
                 self._last[who] = (size, found)
-                self.numbers[size][who].append(found.numbers)
-                return
+                return found.numbers
         for larger in self.sizes:  # who cannot do a size can do no larger one
             if larger >= size:
-                self.absent[larger][who] = reason
-                self.numbers[larger][who] = []
+                self.absent[larger].setdefault(who, reason)
+        return None
 
     def _too_much(self, who: str, size: int) -> str | None:
-        """Why a measurement that was not made yet is not to be made; None if it may."""
+        """Why a first measurement is not to be made; None if it may."""
         if not self.row.grows:
             return None
         if who == probe.TWIN and size > TWIN_MOST:

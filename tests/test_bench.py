@@ -200,10 +200,22 @@ def test_who_fails_at_a_size_is_not_asked_again(processes: Processes) -> None:
     assert [list(one.values) for one in found] == [["pysched", "peer"], ["pysched"], ["pysched"]]
 
 
+def test_a_later_round_in_which_somebody_fails_does_not_count(processes: Processes) -> None:
+    state = beside.Measured(ROW, [10], GENEROUS)
+    state.round()
+    processes.unable["peer", 10] = "is busy"
+    state.round()
+    del processes.unable["peer", 10]
+    state.round()
+    (found,) = state.results()
+    assert {who: len(values) for who, values in found.values.items()} == {"pysched": 2, "peer": 2}
+
+
 def test_a_size_that_pysched_cannot_do_is_told_at_the_others(processes: Processes) -> None:
     processes.unable["pysched", 1000] = "would not fit"
     found = beside.measured(ROW, 1, ROW.sizes, GENEROUS)
     assert [one.absent for one in found] == [{"pysched, 10^3": "would not fit"}] * 2
+    assert ("peer", 1000) not in processes.asked
 
 
 def test_what_would_take_too_long_is_left_out(processes: Processes) -> None:
