@@ -83,14 +83,15 @@ cdef void sleep(Core *core, int signal_fd, int64_t now, int64_t until) noexcept 
     """
     cdef int64_t longest = LONGEST_WAIT
     cdef int64_t asleep = until if until == NEVER else until - core.spin
+    cdef bint woken = False
     core.sleep_until = until
     core.sleeping = True
     if core.on_wall and not waker_watch_clock(&core.waker):
         longest = CLOCK_LOOK_NS
     unlock(&core.mutex)
     if asleep > now:
-        waker_wait(&core.waker, signal_fd, min(time_left(asleep, now), longest))
-    if core.spin:
+        woken = waker_wait(&core.waker, signal_fd, min(time_left(asleep, now), longest))
+    if core.spin and not woken:
         poll(core, until)
     lock(&core.mutex)
     core.sleeping = False

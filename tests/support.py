@@ -28,8 +28,14 @@ SCRIPTS = Path(__file__).parent / "isolated"
 
 LIBRARY = str(Path(pysched.__file__).parent)
 
-MODES = ("inline", "one worker", "two workers", "user's pool", "manual")
-EXECUTORS: dict[str, Any] = {"inline": None, "one worker": 1, "two workers": 2, "manual": None}
+MODES = ("inline", "one worker", "two workers", "daemon workers", "user's pool", "manual")
+EXECUTORS: dict[str, dict[str, Any]] = {
+    "inline": {},
+    "one worker": {"executor": 1},
+    "two workers": {"executor": 2},
+    "daemon workers": {"executor": 2, "daemon": True},
+}
+"""Arguments of an `Engine`, by who runs its callbacks."""
 
 TOMORROW = 86400.0
 
@@ -127,7 +133,9 @@ class Rig:
             from pysched.testing import ManualClock
 
             self.clock = options["clock"] = ManualClock()
-        self.engine = impl.Engine(self.pool or EXECUTORS[mode], **options)
+        if self.pool is not None:
+            options["executor"] = self.pool
+        self.engine = impl.Engine(**EXECUTORS.get(mode, {}), **options)
 
     def settle(self) -> None:
         """Let everything that is due run to its end."""

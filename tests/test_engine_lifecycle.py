@@ -8,7 +8,7 @@ import threading
 import weakref
 
 import pytest
-from support import TOMORROW, WAIT, in_threads, label, nothing, pause, wait_until
+from support import EXECUTORS, TOMORROW, WAIT, in_threads, label, nothing, pause, wait_until
 
 from pysched.testing import ManualClock
 
@@ -496,10 +496,10 @@ def test_the_default_name_is_pysched_and_inline_callbacks_run_on_the_loop(make_e
     assert [(thread.name, thread.daemon) for thread in threads] == [("pysched", True)]
 
 
-@pytest.mark.parametrize("executor", [None, 1, 3])
+@pytest.mark.parametrize("executor", EXECUTORS.values(), ids=EXECUTORS)
 def test_stop_leaves_no_thread_of_ours(make_engine, executor):
     before = set(threading.enumerate())
-    engine = make_engine(executor)
+    engine = make_engine(**executor)
     for _ in range(3):
         engine.start()
         for _ in range(10):

@@ -114,10 +114,10 @@ def test_stats_are_a_snapshot(engine, clock):
 
 
 @pytest.mark.real_time
-@pytest.mark.parametrize("executor", [EXECUTORS["inline"], EXECUTORS["two workers"]])
+@pytest.mark.parametrize("executor", EXECUTORS.values(), ids=EXECUTORS)
 @pytest.mark.parametrize("timers", [0, 10**5])
 def test_an_idle_engine_does_not_wake(make_engine, executor, timers):
-    engine = make_engine(executor)
+    engine = make_engine(**executor)
     engine.call_many([TOMORROW] * timers, nothing)
     with engine:
         ran = threading.Event()
