@@ -149,6 +149,7 @@ cdef int abort(Dispatcher self, object pool, uint32_t epoch) except -1:
     if core.epoch == epoch and core.phase != STOPPED:
         leave_loop(core)
     unlock(&core.mutex)
+    self.wake()                          # of daemon workers one may sleep in the loop's place
     close_pool(self, pool)
     if has_tidings(core):
         self.reap()
