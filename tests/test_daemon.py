@@ -272,7 +272,7 @@ def test_what_a_callback_arms_wakes_the_worker_that_sleeps_for_tomorrow(crew):
         crew.call_every(TOMORROW, nothing).cancel()
         inner = threading.Event()
         crew.call_later(0.0002, inner.set)
-        assert inner.wait(WAIT)          # on the other worker, while this one is here
+        assert inner.wait(WAIT)  # on the other worker, while this one is here
 
     crew.call_later(0, link)
     assert done.wait(WAIT)
@@ -592,21 +592,21 @@ def test_a_time_out_comes_though_all_workers_are_busy(make_scheduler):
         if cancel.wait(WAIT):
             fired.set()
 
-    id = scheduler.every("1h", work, timeout=0.03, immediate=True)
+    job = scheduler.every("1h", work, timeout=0.03, immediate=True)
     with scheduler:
         assert fired.wait(WAIT)
-        assert wait_until(lambda: scheduler.get_job(id).timeout_count == 1)
-        assert scheduler.get_job(id).error_count == 1
+        assert wait_until(lambda: scheduler.get_job(job).timeout_count == 1)
+        assert scheduler.get_job(job).error_count == 1
         scheduler._check()
 
 
 def test_a_shutdown_does_not_hang_on_what_has_timed_out(make_scheduler):
     scheduler = make_scheduler(1, daemon=True)
     release = threading.Event()
-    id = scheduler.every("1h", lambda: release.wait(WAIT), timeout=0.03, immediate=True)
+    job = scheduler.every("1h", lambda: release.wait(WAIT), timeout=0.03, immediate=True)
     scheduler.start_background()
-    assert wait_until(lambda: scheduler.get_job(id).timeout_count == 1)
-    assert [info.id for info in scheduler.shutdown(timeout=0.05)] == [id]
+    assert wait_until(lambda: scheduler.get_job(job).timeout_count == 1)
+    assert [info.id for info in scheduler.shutdown(timeout=0.05)] == [job]
     release.set()
 
 
@@ -617,9 +617,9 @@ def test_retries_go_on_on_daemon_workers(make_scheduler):
     def fail():
         raise ValueError
 
-    id = scheduler.every("1h", fail, max_retries=3, retry_backoff=0.001, immediate=True)
+    job = scheduler.every("1h", fail, max_retries=3, retry_backoff=0.001, immediate=True)
     with scheduler:
-        assert wait_until(lambda: scheduler.get_job(id).error_count == 1)
+        assert wait_until(lambda: scheduler.get_job(job).error_count == 1)
     assert attempts == [1, 2, 3, 4]
 
 
@@ -658,10 +658,10 @@ def test_coroutines_keep_their_own_loop_beside_daemon_workers(make_scheduler):
 
 def test_many_jobs_have_each_of_their_slots_once(make_scheduler):
     scheduler = make_scheduler(3, daemon=True)
-    ids = [scheduler.every("5ms", nothing) for _ in range(40)]
+    jobs = [scheduler.every("5ms", nothing) for _ in range(40)]
     with scheduler:
-        assert wait_until(lambda: all(scheduler.get_job(id).run_count >= 5 for id in ids))
+        assert wait_until(lambda: all(scheduler.get_job(job).run_count >= 5 for job in jobs))
         scheduler._check()
-    for id in ids:
-        info = scheduler.get_job(id)
+    for job in jobs:
+        info = scheduler.get_job(job)
         assert info.started_count == info.run_count
