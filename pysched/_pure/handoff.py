@@ -152,7 +152,7 @@ class Pool(Drains):
 class Crew(Drains):
     """The workers are daemon threads, for which nobody waits at the exit of the interpreter.
 
-    The loop's thread hands over to them, as it does to a pool; in the compiled engine one of them is the one that waits.
+    The loop's thread hands over to them as to a pool; in the compiled engine one of them is the one that waits.
     """
 
     def __init__(self, core: Core, session: Session, max_workers: int) -> None:
