@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import pysched
 
 if TYPE_CHECKING:
@@ -49,6 +51,18 @@ REGISTRATIONS: dict[str, Callable[..., Any]] = {
 
 HANDLES = {name: register for name, register in REGISTRATIONS.items() if name != "call_many"}
 """The ways to register that give a handle."""
+
+
+def on_workers(*counts: int | None) -> pytest.MarkDecorator:
+    """Parametrises `workers`, arguments of an `Engine`: a pool of so many each, and daemon workers; None: inline."""
+    cases: dict[str, dict[str, Any]] = {}
+    for count in counts:
+        if count is None:
+            cases["inline"] = {}
+        else:
+            cases[f"pool of {count}"] = {"executor": count}
+            cases[f"{count} daemon"] = {"executor": count, "daemon": True}
+    return pytest.mark.parametrize("workers", cases.values(), ids=cases)
 
 
 def nothing(*args: object) -> None:
