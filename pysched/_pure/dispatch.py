@@ -215,8 +215,8 @@ class Engine(Dispatcher):
     def start(self) -> None:
         """Starts the loop on a daemon thread of its own; nothing if it runs already.
 
-        After a `stop` that a running callback has outlived, the old loop goes on, with a warning: there are never
-        two.
+        After a `stop` that a running callback has outlived, the old loop goes on, with a warning, unless it has left
+        already: there are never two.
 
         Raises RuntimeError if the executor was made before a fork, if there can be no new thread, or while the
         interpreter ends; then the engine is stopped, as it is if a signal handler raises meanwhile.
