@@ -298,7 +298,7 @@ def test_what_is_due_when_all_are_busy_runs_as_soon_as_one_is_free(blocked):
     assert wait_until(lambda: engine.stats().ready == 2)
     assert ran == []
     release.set()
-    assert wait_until(lambda: ran == ["a", "b"])
+    assert wait_until(lambda: sorted(ran) == ["a", "b"])  # two workers are free at once
 
 
 @pytest.mark.real_time
