@@ -13,6 +13,7 @@ from .dispatch cimport wait_idle as wait_until_idle
 from .dispatcher cimport Dispatcher, now_of
 from .executors cimport accept_executor
 from .handle cimport TimerHandle, new_handle
+from .interpreter cimport is_async_function
 from .invariants cimport core_check
 from .keys cimport key_hash
 from .numbers cimport interval_ns, moment_ns, timeout_seconds, to_ns
@@ -74,6 +75,8 @@ cdef class Engine(Dispatcher):
         cdef TimerHandle handle
         if not callable(callback):
             raise TypeError(f"callback must be callable, got {type(callback).__name__}")
+        if is_async_function(<PyObject *>callback):
+            raise TypeError("callback must not be async: nothing would await it")
         entry_call(&entry, callback, args)
         entry.when = when
         entry.period = period
