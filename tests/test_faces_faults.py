@@ -178,6 +178,23 @@ def test_what_callbacks_raise_is_not_the_status_of_the_program(engine_name, kind
     assert process.stdout == "still here\n"
 
 
+@all_faces
+def test_no_name_can_pass_for_a_line_of_the_log(make_face, clock, logged, kind):
+    forged = "x\nERROR:pysched:all is lost\x1b[2J\r"
+    face = make_face(kind, clock=clock, name=forged)
+    face.start()
+    face.once(1, [].pop)
+    if kind == "scheduler":
+        face.made.every(1, lambda: clock.sleep(3), id=forged, name=forged, timeout=2)
+        face.made.every(1, [].pop, id=f"{forged}2")
+    clock.advance(5)
+    assert len(logged) > (2 if kind == "scheduler" else 0)
+    for _, text, has_traceback in logged:
+        lines = text.splitlines()
+        assert lines[0].isprintable()
+        assert len(lines) == 1 or (has_traceback and lines[1].startswith("Traceback"))
+
+
 # Coroutine functions: awaited, or refused, and never a success that did nothing.
 
 

@@ -288,8 +288,8 @@ class CommandScheduler:
         """Runs `command` once, `delay_s` seconds from now, or again and again if it has a `repeat_interval_s`.
 
         A command with the same `key` that waits is replaced.  Raises ValueError for a delay that is not finite and
-        >= 0 or a `repeat_interval_s` that is not finite and > 0, TypeError for a command without `execute`.  O(1) on
-        average.
+        >= 0 or a `repeat_interval_s` that is not finite and > 0, TypeError for a command without `execute` or with an
+        `async` one.  O(1) on average.
         """
         delay_ns(delay_s, "delay_s")
         _check_command(command)
