@@ -84,4 +84,4 @@ class ScheduledCommand(Command):
 
     def execute(self, context: Any) -> Any:
         # What it returns is nothing, or an error that the scheduler reports: a coroutine, which nothing would await.
-        return self.command.execute(context)  # type: ignore[func-returns-value]
+        return self.command.execute(context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import itertools
 import threading
 import time
 import tracemalloc
@@ -144,19 +144,20 @@ def test_a_call_that_keeps_the_gil_makes_one_late_run_and_no_burst(make_face, ki
     count = 1_000_000
     begun = time.monotonic()
     sum(range(count))
-    count = int(count * 0.3 / (time.monotonic() - begun))
+    count = int(count * 0.4 / (time.monotonic() - begun))
     face.start()
-    start = time.monotonic()
-    face.every(0.02, lambda: runs.append(time.monotonic() - start))
+    begun = time.monotonic()
+    face.every(0.02, lambda: runs.append(time.monotonic()), "k")
     assert wait_until(lambda: len(runs) >= 3)
-    before = time.monotonic() - start
+    before = time.monotonic()
     sum(range(count))  # one call in C
-    after = time.monotonic() - start
+    after = time.monotonic()
     assert wait_until(lambda: runs[-1] > after + 0.05)
-    held_up = [run for run in runs if before + 0.02 < run < after]
-    assert len(held_up) <= 1, "the call gave the GIL up"
-    slots = [int(run / 0.02 + 1e-6) for run in runs]
-    if kind == "commands":  # no grid: never closer than the interval
-        assert all(later - sooner >= 0.02 for sooner, later in zip(runs, [*runs[1:], sys.maxsize], strict=True))
-    else:
-        assert len(set(slots)) >= len(slots) - 1, "a burst of missed slots"
+    # One may have been on its way when the call began; none came through while it lasted.
+    assert len([run for run in runs if before + 0.02 < run < after - 0.02]) <= 1
+    if kind == "commands":  # without a grid: never closer than the interval
+        assert all(later - sooner >= 0.02 for sooner, later in itertools.pairwise(runs))
+        return
+    stats = face.made.stats()
+    assert stats.coalesced >= (after - before) / 0.02 - 4, "a slot that passed meanwhile is counted, not run"
+    assert stats.started + stats.coalesced <= (time.monotonic() - begun) / 0.02, "of each slot one"
