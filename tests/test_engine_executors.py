@@ -8,7 +8,7 @@ from concurrent.futures.thread import BrokenThreadPool
 from typing import Any
 
 import pytest
-from support import TOMORROW, WAIT, SteppedClock, in_other_thread, nothing, pause, wait_until
+from support import TOMORROW, WAIT, SteppedClock, in_other_thread, nothing, wait_until
 
 
 class Recording(ThreadPoolExecutor):
