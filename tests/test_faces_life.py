@@ -193,3 +193,29 @@ def test_a_program_that_just_ends_while_it_is_busy(engine_name, kind, workers):
         timeout=20,
     )
     assert_quiet(process)
+
+
+@all_faces
+@workers
+def test_a_callback_that_registers_when_the_program_has_ended(engine_name, kind, workers):
+    """It is waited for on a pool, what it registers never runs, and that is nothing to tell anybody."""
+    process = run_python(
+        program(
+            kind,
+            """
+        begun = threading.Event()
+        def late():
+            begun.set()
+            time.sleep(0.4)  # the main thread ends meanwhile
+            once(made, 0, lambda: print("never"))
+        once(made, 0, late)
+        start(made)
+        assert begun.wait(20)
+        """,
+            workers=workers,
+        ),
+        engine=engine_name,
+        timeout=20,
+    )
+    assert_quiet(process)
+    assert process.stdout == ""
