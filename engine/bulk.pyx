@@ -1,6 +1,7 @@
 """`Engine.call_many`: checks everything, makes room for everything, then adds without a way to fail."""
 
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
+from cpython.object cimport PyObject
 from libc.math cimport isfinite
 from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport free, malloc
@@ -8,6 +9,7 @@ from libc.string cimport memcpy
 
 from .core cimport Core, Entry, entry_call, saturating_add
 from .dispatcher cimport now_of
+from .interpreter cimport is_async_function
 from .numbers cimport seconds_ns, to_ns
 from .platform cimport lock, unlock
 from .timers cimport core_place, core_reserve, core_wants_wake, raise_shortage
@@ -112,6 +114,8 @@ cdef object add_many(Dispatcher self, object delays, object callback, object arg
     cdef uint32_t forks
     if not callable(callback):
         raise TypeError(f"callback must be callable, got {type(callback).__name__}")
+    if is_async_function(<PyObject *>callback):
+        raise TypeError("callback must not be async: nothing would await it")
     if isinstance(delays, (str, bytes, bytearray)):
         refuse_delays(delays)
     if not times.take_buffer(delays):

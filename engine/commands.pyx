@@ -8,7 +8,7 @@ from .core cimport COMMAND, NO_ARGUMENTS, NO_REPEAT, REPEATS, Entry, References,
 from .dispatch cimport start as start_loop
 from .dispatch cimport stop as stop_loop
 from .dispatcher cimport Dispatcher, now_of
-from .interpreter cimport TypeSlots, call_method, optional_attribute, type_of
+from .interpreter cimport TypeSlots, call_method, is_async_function, optional_attribute, type_of
 from .invariants cimport core_check
 from .keys cimport key_hash, keys_prefetch
 from .numbers cimport interval_ns, timeout_seconds, to_ns
@@ -69,8 +69,8 @@ cdef class CommandScheduler(Dispatcher):
         """Runs `command` once, `delay_s` seconds from now, or again and again if it has a `repeat_interval_s`.
 
         A command with the same `key` that waits is replaced.  Raises ValueError for a delay that is not finite and
-        >= 0 or a `repeat_interval_s` that is not finite and > 0, TypeError for a command without `execute`.  O(1) on
-        average.
+        >= 0 or a `repeat_interval_s` that is not finite and > 0, TypeError for a command without `execute` or with an
+        `async` one.  O(1) on average.
         """
         cdef int64_t delay = to_ns(delay_s, "delay_s")
         cdef Entry entry
@@ -158,8 +158,13 @@ cdef class CommandScheduler(Dispatcher):
         return f"{self._name}_t"
 
     cdef int check_command(self, object command) except -1:
-        if not callable(getattr(command, EXECUTE, None)):
+        execute = getattr(command, EXECUTE, None)
+        if not callable(execute):
             raise TypeError(f"command must have an execute(context) method, got {type(command).__name__}")
+        if is_async_function(<PyObject *>execute):
+            raise TypeError(
+                f"command must not have an async execute, which nothing would await, got {type(command).__name__}"
+            )
         if callable(getattr(type(command), EXECUTE, None)):
             self.known_type = type_of(<PyObject *>command)
             self.known_version = self.known_type.tp_version_tag

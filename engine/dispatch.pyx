@@ -60,7 +60,7 @@ from sys import is_finalizing
 from time import monotonic
 
 from pysched import lifecycle
-from pysched.reports import log_error, logger
+from pysched.reports import log_error, log_warning
 from pysched.stats import EngineStats
 
 cdef enum:
@@ -285,7 +285,7 @@ cdef int launch(Dispatcher self) except -1:
         self.wake()
         core_notify(core)
         if core.running:
-            logger().warning("%s: a callback from before the stop still runs; its loop goes on", self.name)
+            log_warning(f"{self.name}: a callback from before the stop still runs; its loop goes on")
         return 0
     pool = None
     try:

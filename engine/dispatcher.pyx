@@ -31,7 +31,7 @@ from .core cimport (
 )
 from .drains cimport core_set_phase, drains_summon
 from .heap cimport SLOT_BITS
-from .interpreter cimport call, call_tuple, take_exception, this_thread
+from .interpreter cimport call, call_tuple, is_asynchronous, take_exception, this_thread
 from .lead cimport BATCH, drain_park, promote
 from .owner cimport _Core
 from .platform cimport NEVER, lock, unlock, waker_wake
@@ -42,6 +42,7 @@ from .waiters cimport WakeEvent, core_notify
 from types import MethodType
 
 from pysched import lifecycle
+from pysched.awaitables import refusal_of
 from pysched.clock import DrivingClock, SystemClock
 from pysched.reports import log_error
 from pysched.waiting import breathe
@@ -158,7 +159,10 @@ cdef class Dispatcher:
         return 0
 
     cdef int take_result(self, Run *run, object result) except -1:
-        """What an executor says that a callback has returned; that of a timer is of no use."""
+        """What an executor says that a callback has returned: nobody would await it."""
+        error = refusal_of(result)
+        if error is not None:
+            self.fail_run(run, error, ())
         return 0
 
     cdef bint perform(self, Run *run, bint interruptible) noexcept:
@@ -168,14 +172,14 @@ cdef class Dispatcher:
         it is then `self.failure`.
         """
         cdef PyObject *result = self.invoke(run)
-        if result != NULL:
+        if result != NULL and not is_asynchronous(result):
             Py_XDECREF(result)
             return False
-        run.failed = True
-        result = take_exception()
-        error = <object>result
-        Py_XDECREF(result)
         try:
+            error = fault_of(result)
+            if error is None:
+                return False
+            run.failed = True
             if not (interruptible and isinstance(error, KeyboardInterrupt)):
                 error = self.report(run, error)
             if interruptible and isinstance(error, KeyboardInterrupt):
@@ -243,6 +247,16 @@ cdef class Dispatcher:
             self.event = WakeEvent()
         if self.driven:
             self.clock.detach(self)
+
+
+cdef object fault_of(PyObject *result):
+    """What was wrong with a call that gave `result`, which is released; NULL: it raised.  None: nothing."""
+    cdef bint raised = result == NULL
+    if raised:
+        result = take_exception()
+    given = <object>result
+    Py_XDECREF(result)
+    return given if raised else refusal_of(given)
 
 
 cdef str checked_name(object name):

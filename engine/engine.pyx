@@ -13,6 +13,7 @@ from .dispatch cimport wait_idle as wait_until_idle
 from .dispatcher cimport Dispatcher, now_of
 from .executors cimport accept_executor
 from .handle cimport TimerHandle, new_handle
+from .interpreter cimport is_async_function
 from .invariants cimport core_check
 from .keys cimport key_hash
 from .numbers cimport interval_ns, moment_ns, timeout_seconds, to_ns
@@ -50,9 +51,10 @@ cdef class Engine(Dispatcher):
 
     Delays are seconds, and count from the call, whether or not the engine is started; beyond 292 years they are
     accepted and never come.  Callbacks start in the order of (due, submission), never early; what they return is
-    ignored.  Bad arguments raise TypeError or ValueError naming the argument, with nothing changed;
-    `TimerLimitError` is raised at 16,777,215 live timers.  All methods are safe in any thread, in callbacks and in
-    destructors.  A started engine stays alive until it is stopped; it can be neither copied nor pickled.
+    ignored, but for a coroutine, which nothing would await: that is an error of the run.  Bad arguments raise
+    TypeError or ValueError naming the argument, with nothing changed; `TimerLimitError` is raised at 16,777,215 live
+    timers.  All methods are safe in any thread, in callbacks and in destructors.  A started engine stays alive until
+    it is stopped; it can be neither copied nor pickled.
     """
 
     cdef object on_error
@@ -74,6 +76,8 @@ cdef class Engine(Dispatcher):
         cdef TimerHandle handle
         if not callable(callback):
             raise TypeError(f"callback must be callable, got {type(callback).__name__}")
+        if is_async_function(<PyObject *>callback):
+            raise TypeError("callback must not be async: nothing would await it")
         entry_call(&entry, callback, args)
         entry.when = when
         entry.period = period
@@ -96,8 +100,8 @@ cdef class Engine(Dispatcher):
         `key`: anything hashable, or None (default). The timer that holds the key is cancelled by this one, which
         holds it until its callback starts.
 
-        Keyword arguments go into a `functools.partial`.  Callbacks are plain functions; for asyncio let
-        `loop.call_soon_threadsafe` be the callback.
+        Keyword arguments go into a `functools.partial`.  Callbacks are plain functions, never `async`: for
+        asyncio let `loop.call_soon_threadsafe` be the callback.
 
         Raises TypeError or ValueError naming the argument, TimerLimitError, and what the clock or the key raises.
         O(1) on average, O(log n) at worst.

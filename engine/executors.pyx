@@ -167,7 +167,7 @@ cdef class Submitted:
             if not cancelled:
                 error = future.exception()
                 self.report(error)
-                if error is None and self.run.flags & JOB and isinstance(future, Future):
+                if error is None and isinstance(future, Future):
                     self.dispatcher.take_result(&self.run, future.result())
         except BaseException as error:
             cancelled = False

@@ -55,6 +55,20 @@ static inline int pysched_is_awaitable(PyObject *object) {
     return methods != NULL && methods->am_await != NULL;
 }
 
+/* Whether it is a coroutine, an asynchronous generator, or something else that `await` or `async for` would take. */
+static inline int pysched_is_asynchronous(PyObject *object) {
+    PyAsyncMethods *methods = Py_TYPE(object)->tp_as_async;
+    return methods != NULL && (methods->am_await != NULL || methods->am_anext != NULL);
+}
+
+#define PYSCHED_ASYNC (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR)
+
+/* Whether it is a function or method made by `async def`: the call alone runs nothing of it. */
+static inline int pysched_is_async_function(PyObject *callback) {
+    if (PyMethod_Check(callback)) callback = PyMethod_GET_FUNCTION(callback);
+    return PyFunction_Check(callback) && ((PyCodeObject *)PyFunction_GET_CODE(callback))->co_flags & PYSCHED_ASYNC;
+}
+
 /* Whether it is a plain function or method without parameters, which gives no coroutine or generator of one. One that
    takes anything and has attributes may have the signature of another (functools.wraps). */
 static inline int pysched_is_simple(PyObject *callback) {
@@ -69,7 +83,7 @@ static inline int pysched_is_simple(PyObject *callback) {
     code = (PyCodeObject *)PyFunction_GET_CODE(callback);
     dict = ((PyFunctionObject *)callback)->func_dict;
     return code->co_argcount == own && code->co_kwonlyargcount == 0
-        && !(code->co_flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR))
+        && !(code->co_flags & PYSCHED_ASYNC)
         && (!(code->co_flags & (CO_VARARGS | CO_VARKEYWORDS)) || dict == NULL || PyDict_GET_SIZE(dict) == 0);
 }
 

@@ -18,6 +18,8 @@ cdef extern from "interpreter.h":
     bint is_simple "pysched_is_simple"(PyObject *callback) noexcept
     object id_of "pysched_id_of"(object prefix, uint64_t reference)
     bint is_awaitable "pysched_is_awaitable"(PyObject *object) noexcept
+    bint is_asynchronous "pysched_is_asynchronous"(PyObject *object) noexcept
+    bint is_async_function "pysched_is_async_function"(PyObject *callback) noexcept
 
     unsigned long this_thread "PyThread_get_thread_ident"() noexcept nogil
 

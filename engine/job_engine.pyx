@@ -254,7 +254,9 @@ cdef class JobEngine(JobTable):
         return 0
 
     cdef int take_result(self, Run *run, object result) except -1:
-        if run.flags & JOB and not run.flags & MANAGED and is_awaitable(<PyObject *>result):
+        if not run.flags & JOB:
+            return Dispatcher.take_result(self, run, result)
+        if not run.flags & MANAGED and is_awaitable(<PyObject *>result):
             self.hand_on(run, result)
         return 0
 

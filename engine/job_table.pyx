@@ -306,6 +306,7 @@ cdef class JobTable(Dispatcher):
         if active:
             take_copy(core, <uint32_t>(reference & SLOT_MASK), now, &copy)
         core_detach(core, <uint32_t>(reference & SLOT_MASK), False, &garbage)
+        core.cancelled -= not prevented
         unlock(&core.mutex)
         core_notify(core)
         drop(&garbage)

@@ -3,13 +3,38 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncGenerator, Coroutine
+from types import FunctionType, MethodType
 
-__all__ = ["discard", "is_awaitable", "is_cancellation"]
+__all__ = ["discard", "is_async_function", "is_awaitable", "is_cancellation", "refusal_of"]
+
+_ASYNC = 0x80 | 0x100 | 0x200  # inspect.CO_COROUTINE, CO_ITERABLE_COROUTINE and CO_ASYNC_GENERATOR, without inspect
 
 
 def is_awaitable(value: object) -> bool:
     """Whether ``await`` would take it: coroutines of Python and of Cython, and futures."""
     return value is not None and hasattr(type(value), "__await__")
+
+
+def is_async_function(value: object) -> bool:
+    """Whether it is a function or method made by ``async def``: the call alone runs nothing of it. O(1)."""
+    function = value.__func__ if type(value) is MethodType else value
+    return type(function) is FunctionType and function.__code__.co_flags & _ASYNC != 0
+
+
+def refusal_of(result: object) -> BaseException | None:
+    """The error of a call whose `result` is a coroutine, where nobody awaits; None for any other. O(1).
+
+    The coroutine is closed.  Tasks and futures go on without being awaited, so they are no error.
+    """
+    if result is None or not isinstance(result, (Coroutine, AsyncGenerator)):
+        return None
+    try:
+        if isinstance(result, Coroutine):
+            result.close()
+    except BaseException as error:  # it runs elsewhere, or has begun to and objects
+        return error
+    return TypeError(f"the callback returned a coroutine ({type(result).__name__}), which nothing would await")
 
 
 def discard(awaitable: object) -> None:

@@ -82,5 +82,6 @@ class ScheduledCommand(Command):
         key: Hashable | None = attribute_or_none(self.command, "key")
         return key
 
-    def execute(self, context: Any) -> None:
-        self.command.execute(context)
+    def execute(self, context: Any) -> Any:
+        # What it returns is nothing, or an error that the scheduler reports: a coroutine, which nothing would await.
+        return self.command.execute(context)

@@ -9,6 +9,7 @@ from pysched import engine as chosen_engine
 from pysched.callbacks import PLAIN, check_callback, is_async, is_simple, stable_name_of, wanted_of
 from pysched.clock import NEVER
 from pysched.job import JobOptions
+from pysched.lifecycle import exiting
 from pysched.options import (
     COUNTS,
     INTERVAL,
@@ -381,7 +382,7 @@ class Registry:
             zone = trigger.zone or self._zone
             called = ManagedJob(self._runner, callback, args, kwargs, wanted, record, zone, self._book.id_of)
             args = ()
-        if self._closed and not self._warned:
+        if self._closed and not self._warned and not exiting():  # at the exit nobody has to be told
             self._warned = True
             log_warning(f"{self.name} was shut down: jobs that are registered now never run")
 

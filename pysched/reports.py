@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
 
-__all__ = ["call_handler", "log_error", "log_warning", "logger"]
+__all__ = ["call_handler", "log_error", "log_warning", "logger", "printable"]
 
 
 def logger() -> logging.Logger:
@@ -23,10 +23,15 @@ def logger() -> logging.Logger:
     return logging.getLogger("pysched")
 
 
+def printable(text: str) -> str:
+    """On one line: what cannot be printed is escaped, so that no name of a job can pass for a line of the log. O(n)."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
 def log_error(message: str, error: BaseException) -> None:
     """Log `error` with its traceback, at ERROR. What a logging handler raises goes to `sys.unraisablehook`."""
     try:
-        logger().error("%s", message, exc_info=(type(error), error, error.__traceback__))
+        logger().error("%s", printable(message), exc_info=(type(error), error, error.__traceback__))
     except BaseException as failure:
         _last_resort(message, failure)
 
@@ -34,7 +39,7 @@ def log_error(message: str, error: BaseException) -> None:
 def log_warning(message: str) -> None:
     """Log at WARNING, as `log_error` does."""
     try:
-        logger().warning("%s", message)
+        logger().warning("%s", printable(message))
     except BaseException as failure:
         _last_resort(message, failure)
 

@@ -32,7 +32,8 @@ class EngineStats(NamedTuple):
     running: callbacks in progress.
     pending: timers that may still start, ``len(engine)``.
     dropped: callbacks that were given to an executor and never ran, because it cancelled their futures; they are not
-        among those started. Only executors that are no ThreadPoolExecutor do that.
+        among those started. Only executors that are no ThreadPoolExecutor do that. Of a `Scheduler` also runs that
+        a shutdown found waiting; the one-shots among them stay listed, and so pending.
     abandoned: callbacks that were given up while they still run. An `Engine` gives none up, so this is 0; the field is
         there for schedulers with time-outs.
     lateness: see `Lateness`.

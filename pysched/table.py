@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pysched.reports import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -76,7 +78,4 @@ def cut(text: str, width: int) -> str:
 
 def plain(text: str, width: int = WIDTH) -> str:
     """One line of it, at most `width` characters; what cannot be printed is escaped."""
-    text = cut(text, width)
-    if not text.isprintable():
-        text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
-    return cut(text, width)
+    return cut(printable(cut(text, width)), width)

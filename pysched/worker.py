@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pysched.attributes import attribute_or_none
+from pysched.awaitables import refusal_of
 from pysched.clock import interval_ns
 from pysched.commands import ErrorCallback
 from pysched.reports import call_handler, log_error
@@ -144,7 +145,9 @@ class SchedulerWorker:
     def _execute(self, command: Command, token: object | None) -> None:
         """Run a command, and push it again if it repeats and is still wanted."""
         try:
-            command.execute(self._context)
+            refused = refusal_of(command.execute(self._context))
+            if refused is not None:
+                raise refused
         except BaseException as exc:
             self._report(exc, command)
         try:

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from faces import FACES
 from hypothesis import HealthCheck, settings
 from support import MODES, WAIT, Rig, wait_until
 
@@ -176,6 +177,21 @@ def make_rig(impl: ModuleType, mode: str) -> Iterator[Callable[..., Rig]]:
 def rig(make_rig: Callable[..., Rig]) -> Rig:
     """An engine in each mode, not started."""
     return make_rig()
+
+
+@pytest.fixture
+def make_face(impl: ModuleType) -> Iterator[Callable[..., Any]]:
+    """Makes faces by the names of `faces.FACES`, which are stopped and checked at the end of the test."""
+    made = []
+
+    def make(kind: str, **options: Any) -> Any:
+        face = FACES[kind](impl, **options)
+        made.append(face)
+        return face
+
+    yield make
+    for face in made:
+        face.close()
 
 
 class _Records(logging.Handler):

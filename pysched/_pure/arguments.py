@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pysched.awaitables import is_async_function
 from pysched.clock import delay_ns
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ def kind(value: object) -> str:
 def check_callback(callback: object) -> None:
     if not callable(callback):
         raise TypeError(f"callback must be callable, got {kind(callback)}")
+    if is_async_function(callback):
+        raise TypeError("callback must not be async: nothing would await it")
 
 
 def check_handler(on_error: object) -> None:

@@ -17,6 +17,7 @@ from pysched._pure.dispatch import Engine
 from pysched._pure.lanes import Lanes, Turn
 from pysched._pure.timers import Timer
 from pysched.attributes import attribute_or_none
+from pysched.awaitables import is_async_function, refusal_of
 from pysched.clock import delay_ns, interval_ns
 from pysched.reports import call_handler, log_error
 
@@ -141,7 +142,9 @@ class _Core:
         context = None
         try:
             context = self.scheduler.context
-            command.execute(context)
+            refused = refusal_of(command.execute(context))
+            if refused is not None:
+                raise refused
         except BaseException as exc:
             self.report(exc, command, context)
         try:
@@ -285,8 +288,8 @@ class CommandScheduler:
         """Runs `command` once, `delay_s` seconds from now, or again and again if it has a `repeat_interval_s`.
 
         A command with the same `key` that waits is replaced.  Raises ValueError for a delay that is not finite and
-        >= 0 or a `repeat_interval_s` that is not finite and > 0, TypeError for a command without `execute`.  O(1) on
-        average.
+        >= 0 or a `repeat_interval_s` that is not finite and > 0, TypeError for a command without `execute` or with an
+        `async` one.  O(1) on average.
         """
         delay_ns(delay_s, "delay_s")
         _check_command(command)
@@ -354,8 +357,11 @@ class CommandScheduler:
 
 
 def _check_command(command: object) -> None:
-    if not callable(getattr(command, "execute", None)):
+    execute = getattr(command, "execute", None)
+    if not callable(execute):
         raise TypeError(f"command must have an execute(context) method, got {kind(command)}")
+    if is_async_function(execute):
+        raise TypeError(f"command must not have an async execute, which nothing would await, got {kind(command)}")
 
 
 def _repeat_interval(command: Executable) -> float | None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from pysched._pure.lateness import LatenessHistogram
 from pysched._pure.table import TimerTable
+from pysched.awaitables import refusal_of
 from pysched.clock import NEVER
 from pysched.errors import TimerLimitError
 from pysched.reports import call_handler, log_error
@@ -200,12 +201,19 @@ class Core:
             if session.interruptible and isinstance(error, KeyboardInterrupt):
                 run.failed = True
                 raise
-            failure = self.fail(run, error)
-            try:
-                if session.interruptible and isinstance(failure, KeyboardInterrupt):
-                    raise failure from error  # Ctrl-C, while the handler was at work
-            finally:
-                del failure  # its context holds this frame
+            self._tell(run, session, error)
+        else:
+            refused = refusal_of(outcome.pop(0))
+            if refused is not None:
+                self._tell(run, session, refused)
+
+    def _tell(self, run: Run, session: Session, error: BaseException) -> None:
+        failure = self.fail(run, error)
+        try:
+            if session.interruptible and isinstance(failure, KeyboardInterrupt):
+                raise failure from error  # Ctrl-C, while the handler was at work
+        finally:
+            del failure  # its context holds this frame
 
     def end(self, run: Run, dropped: bool = False) -> None:
         """A run is over, or was `dropped` by an executor: its timer may run again, and who waits is told."""
@@ -231,7 +239,10 @@ class Core:
         return self.report(error, run.timer)
 
     def take_result(self, run: Run, result: object) -> None:
-        """What an executor says that a callback has returned; that of a timer is of no use."""
+        """What an executor says that a callback has returned: nobody would await it."""
+        refused = refusal_of(result)
+        if refused is not None:
+            self.fail(run, refused)
 
     def report(self, error: BaseException, timer: Timer) -> BaseException | None:
         """Hand an error of a callback to the user's handler, or log it. Never raises.

@@ -65,9 +65,10 @@ class Engine(Dispatcher):
 
     Delays are seconds, and count from the call, whether or not the engine is started; beyond 292 years they are
     accepted and never come.  Callbacks start in the order of (due, submission), never early; what they return is
-    ignored.  Bad arguments raise TypeError or ValueError naming the argument, with nothing changed;
-    `TimerLimitError` is raised at 16,777,215 live timers.  All methods are safe in any thread, in callbacks and in
-    destructors.  A started engine stays alive until it is stopped; it can be neither copied nor pickled.
+    ignored, but for a coroutine, which nothing would await: that is an error of the run.  Bad arguments raise
+    TypeError or ValueError naming the argument, with nothing changed; `TimerLimitError` is raised at 16,777,215 live
+    timers.  All methods are safe in any thread, in callbacks and in destructors.  A started engine stays alive until
+    it is stopped; it can be neither copied nor pickled.
     """
 
     __slots__ = ()
@@ -107,8 +108,8 @@ class Engine(Dispatcher):
         `key`: anything hashable, or None (default). The timer that holds the key is cancelled by this one, which
         holds it until its callback starts.
 
-        Keyword arguments go into a `functools.partial`.  Callbacks are plain functions; for asyncio let
-        `loop.call_soon_threadsafe` be the callback.
+        Keyword arguments go into a `functools.partial`.  Callbacks are plain functions, never `async`: for
+        asyncio let `loop.call_soon_threadsafe` be the callback.
 
         Raises TypeError or ValueError naming the argument, TimerLimitError, and what the clock or the key raises.
         O(1) on average, O(log n) at worst.

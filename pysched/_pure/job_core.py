@@ -286,7 +286,9 @@ class JobCore(Core):
 
     def take_result(self, run: Run, result: object) -> None:
         """Hand an awaitable over to the owner, who from then on ends the run, by its ticket."""
-        if isinstance(run, JobCall) and run.ticket is None and is_awaitable(result):
+        if not isinstance(run, JobCall):
+            super().take_result(run, result)
+        elif run.ticket is None and is_awaitable(result):
             run.ticket = Ticket(self, run)
             try:
                 self.owner._job_returned(run.ticket, result)

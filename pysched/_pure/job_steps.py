@@ -288,9 +288,15 @@ class Steps(Slots):
         return Step(settled(state), dropped=count, notes=notes)
 
 
+def has_more(state: JobState) -> bool:
+    """Whether a run of the job would come that has not started."""
+    return state.phase is not Phase.ENDED or bool(state.waiting) or state.owed or not state.single
+
+
 def removed(job: Job, state: JobState) -> Step:  # noqa: ARG001
     """The job is gone; its runs in progress go on."""
-    return Step(state._replace(phase=Phase.GONE, schedule=None, waiting=(), backlog=()), cancelled=1)
+    gone = state._replace(phase=Phase.GONE, schedule=None, waiting=(), backlog=())
+    return Step(gone, cancelled=int(has_more(state)))
 
 
 def discarded(job: Job, state: JobState) -> Step:  # noqa: ARG001

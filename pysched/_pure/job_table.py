@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pysched._pure.decisions import NO_NEWS, TOLD, News, in_order
 from pysched._pure.job_slots import STEP
-from pysched._pure.job_steps import Steps, buried, discarded, removed
+from pysched._pure.job_steps import Steps, buried, discarded, has_more, removed
 from pysched._pure.jobs import Alarm, Job, JobCall, Outcome, Phase, Step
 from pysched._pure.schedule import NOBODYS
 from pysched._pure.table import TimerTable
@@ -90,7 +90,7 @@ class JobTable(TimerTable):
         old = job.state
         self.change(job, removed)
         self.jobs.pop(job.reference, None)
-        return old.phase is not Phase.ENDED or bool(old.waiting) or old.owed or not old.single
+        return has_more(old)
 
     def bury(self) -> tuple[Job, JobState] | None:
         """A job that has left, the latest first, and how it was; it is gone by this and still to be told of.

@@ -18,7 +18,7 @@ from pysched import lifecycle
 from pysched._pure.core import Session
 from pysched._pure.handoff import Crew, Inline, OneByOne, Pool, pool_size
 from pysched.clock import NEVER, DrivingClock, SystemClock
-from pysched.reports import log_error, logger
+from pysched.reports import log_error, log_warning
 from pysched.waiting import Waiters
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Loop:
         if resumed:
             core.go_on()
         if resumed and core.table.runs:
-            logger().warning("%s: a callback from before the stop still runs; its loop goes on", core.name)
+            log_warning(f"{core.name}: a callback from before the stop still runs; its loop goes on")
         return False
 
     def _make_hand_off(self, session: Session) -> HandOff:
