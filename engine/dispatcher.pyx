@@ -33,6 +33,7 @@ from .drains cimport core_set_phase, drains_summon
 from .heap cimport SLOT_BITS
 from .interpreter cimport call, call_tuple, take_exception, this_thread
 from .lead cimport BATCH, drain_park, promote
+from .natives cimport TURN, native_call, native_due, native_end, native_take
 from .owner cimport _Core
 from .platform cimport NEVER, lock, unlock, waker_wake
 from .runs cimport core_alarm_due, core_collect_due, core_finish, core_next_due, core_take_due, core_take_ready
@@ -399,17 +400,38 @@ cdef int raise_failure(Dispatcher self) except -1:
     raise error
 
 
+cdef bint call_native(Dispatcher self, Turn *turn) noexcept:
+    """`call_run` of a C function, without the GIL, and the end of its run."""
+    cdef bint over = False
+    turn.runner.job = 0
+    turn.runner.calling = True
+    unlock(&self.c.mutex)
+    with nogil:
+        native_call(&turn.run)
+    try:
+        turn.now = now_of(self)
+    except BaseException as error:
+        self.failure = error
+        over = True
+    lock(&self.c.mutex)
+    native_end(self.c, &turn.run, turn.now, turn.forks)
+    turn.runner.calling = False
+    return over
+
+
 cdef bint run_first(Dispatcher self, int64_t now) except -1:
     """Runs the earliest timer, if it is due by `now` and the engine is started: whether a callback ran."""
     cdef Turn turn
-    cdef bint ran, over = False
+    cdef bint ran = False, over = False
     begin_turn(self, &turn)
-    ran = self.c.phase == STARTED and (
-        core_take_ready(self.c, now, False, &turn.run) or core_take_due(self.c, now, True, &turn.run)
-    )
-    if ran:
-        over = call_run(self, &turn, False)
-        finish_run(self.c, &turn)
+    if self.c.phase == STARTED:
+        if core_take_ready(self.c, now, False, &turn.run) or core_take_due(self.c, now, True, &turn.run):
+            ran = True
+            over = call_run(self, &turn, False)
+            finish_run(self.c, &turn)
+        elif native_take(self.c, now, &turn.run):
+            ran = True
+            over = call_native(self, &turn)
     end_turn(self, &turn)
     if over:
         raise_failure(self)
@@ -455,6 +477,29 @@ cdef int run_alarms(Dispatcher self) except -1:
     return 0
 
 
+cdef int run_natives(Dispatcher self) except -1:
+    """Calls C functions that are due and first in the heap, on the loop's thread; the clock is a user's."""
+    cdef Core *core = self.c
+    cdef Turn turn
+    cdef int64_t now = now_of(self)
+    cdef size_t called = 0
+    cdef bint due, over = False
+    lock(&core.mutex)
+    due = native_due(core, now)
+    unlock(&core.mutex)
+    if not due:
+        return 0
+    begin_turn(self, &turn)
+    while (not over and called < TURN and core.forks == turn.forks and core.phase == STARTED
+            and native_take(core, turn.now, &turn.run)):
+        over = call_native(self, &turn)
+        called += 1
+    end_turn(self, &turn)
+    if over:
+        raise_failure(self)
+    return 0
+
+
 cdef bint take_or_collect(Core *core, int64_t now, Run *run) noexcept:
     """Starts the first ready timer, after a look at what came due meanwhile if there is none.  The mutex is held."""
     if core_take_ready(core, now, False, run):
@@ -483,7 +528,7 @@ cdef bint park(Dispatcher self, uint32_t epoch, Turn *turn) noexcept:
         if core.following:
             run_alarms(self)             # of the leader, who met one at the top of the heap
         with nogil:
-            drain_park(core, epoch, self.event)
+            drain_park(core, epoch, self.event, turn.runner)
         turn.now = turn.gil_since = now_of(self)
     except BaseException as error:
         self.failure = error

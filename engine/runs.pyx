@@ -8,6 +8,7 @@ from .core cimport (
     HELD,
     JOB,
     MANAGED,
+    NATIVE,
     NO_REPEAT,
     PENDING,
     READY,
@@ -71,7 +72,7 @@ cdef void rearm_root(Core *core, uint32_t index, Slot *slot, int64_t when) noexc
     expect_root(core)
 
 
-cdef bint tick(Core *core, uint32_t index, int64_t now, int64_t *due, uint64_t *tie) noexcept nogil:
+cdef bint core_tick(Core *core, uint32_t index, int64_t now, int64_t *due, uint64_t *tie) noexcept nogil:
     """Takes the periodic timer at the root, due by `now`, on to its next slot: whether a run of it starts now.
 
     If so, `due` and `tie` are those of the run.  Slots that came due while the timer was queued or running are
@@ -157,7 +158,8 @@ cdef inline void start_single(Core *core, uint32_t index, Run *run, int64_t now,
 cdef bint core_take_due(Core *core, int64_t now, bint only_first, Run *run) noexcept:
     """Starts the earliest timer due by `now`, straight from the heap; False if there is none.  Needs the GIL.
 
-    With `only_first`, False too if the earliest one's slots were coalesced: the next may be due later.
+    False too if that one is a C function's, which is left where it is; and, with `only_first`, if its slots were
+    coalesced: the next may be due later.
     """
     cdef Node *root
     cdef uint32_t index
@@ -171,13 +173,15 @@ cdef bint core_take_due(Core *core, int64_t now, bint only_first, Run *run) noex
         if slot.tie != root.tie:
             heap_pop(&core.heap)
             core.stale -= 1
-        elif slot.flags & JOB:
+        elif slot.flags & (JOB | NATIVE):
+            if slot.flags & NATIVE:
+                return False
             if job_tick(core, index, now):
                 return core_take_ready(core, now, False, run)
             if only_first:
                 return False
         elif slot.record:
-            if tick(core, index, now, &due, &tie):
+            if core_tick(core, index, now, &due, &tie):
                 start_periodic(core, index, run, due, now)
                 return True
             if only_first:
@@ -202,7 +206,7 @@ cdef bint core_alarm_due(Core *core, int64_t now) noexcept nogil:
 cdef size_t core_collect_due(Core *core, int64_t now, size_t limit) noexcept nogil:
     """Moves timers due by `now` into the ready ring, at most `limit` nodes a call; how many nodes it looked at.
 
-    Stops at an alarm, which is the loop's own.
+    Stops at an alarm or a C function, which are the loop's own.
     """
     cdef Node *root
     cdef uint32_t index
@@ -221,10 +225,10 @@ cdef size_t core_collect_due(Core *core, int64_t now, size_t limit) noexcept nog
             core.stale -= 1
         elif slot.flags & JOB:
             job_tick(core, index, now)
-        elif slot.flags & ALARM:
+        elif slot.flags & (ALARM | NATIVE):
             return looked - 1
         elif slot.record:
-            if tick(core, index, now, &due, &tie):
+            if core_tick(core, index, now, &due, &tie):
                 record = record_at(core, slot.record)
                 record.waiting = 1
                 record.waiting_when = due

@@ -127,6 +127,16 @@ cdef uint64_t core_next_tie(Core *core, uint32_t index) noexcept nogil:
 
 cdef uint32_t core_place(Core *core, const Entry *entry, uint32_t key) noexcept:
     """Makes a pending timer; room was reserved.  O(1) on average, O(log n) at worst; needs the GIL."""
+    Py_INCREF(<object>entry.callback)
+    if entry.receiver != NULL:
+        Py_INCREF(<object>entry.receiver)
+    if entry.arguments != NULL:
+        Py_INCREF(<object>entry.arguments)
+    return core_enter(core, entry, key)
+
+
+cdef uint32_t core_enter(Core *core, const Entry *entry, uint32_t key) noexcept nogil:
+    """`core_place` of references that the caller has taken, or of a C function."""
     cdef uint32_t index = slab_take(&core.slots)
     cdef Slot *slot = slot_at(core, index)
     cdef Record *record
@@ -136,11 +146,6 @@ cdef uint32_t core_place(Core *core, const Entry *entry, uint32_t key) noexcept:
     slot.callback = entry.callback
     slot.receiver = entry.receiver
     slot.arguments = entry.arguments
-    Py_INCREF(<object>slot.callback)
-    if slot.receiver != NULL:
-        Py_INCREF(<object>slot.receiver)
-    if slot.arguments != NULL:
-        Py_INCREF(<object>slot.arguments)
     slot.when = entry.when
     slot.layout = entry.layout
     slot.flags = entry.flags
