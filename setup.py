@@ -2,7 +2,8 @@
 
 Everything else stands in pyproject.toml. Three switches, read from the environment:
 
-PYSCHED_DEBUG=1     symbols, little optimisation, and Cython's checks of indices and unset variables
+PYSCHED_DEBUG=1     symbols, little optimisation, Cython's checks of indices and unset variables, and our own of locks
+                    and of what lives (engine/mutex.h, `pysched._engine.core.live_objects`)
 PYSCHED_PORTABLE=1  what POSIX systems other than Linux get, to be tested on Linux
 PYSCHED_COVERAGE=1  line tracing for coverage.py's Cython plugin; the C files land beside their sources
 """

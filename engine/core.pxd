@@ -19,7 +19,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from .heap cimport Heap
 from .keys cimport KeyTable
 from .lateness cimport Histogram
-from .platform cimport NEVER, Condition, Mutex, Waker
+from .platform cimport DEBUG, NEVER, Condition, Mutex, Waker, assert_held
 from .schedule cimport Schedule
 from .slab cimport Slab, slab_at
 
@@ -309,6 +309,20 @@ cdef Core *first_core() noexcept nogil
 cdef void core_hold(Core *core) noexcept nogil
 cdef void core_release(Core *core) noexcept nogil
 cdef void drop(References *garbage) noexcept
+cdef void assert_no_mutex() noexcept nogil
+cdef void add_to_references(long by) noexcept
+
+
+cdef inline void before_foreign_code() noexcept nogil:
+    """What comes may run foreign code, so this thread must hold no mutex: a debug build ends if it does."""
+    if DEBUG:
+        assert_no_mutex()
+
+
+cdef inline void count_references(long by) noexcept:
+    """In a debug build, counts references that cores and runs take (> 0) and release (< 0)."""
+    if DEBUG:
+        add_to_references(by)
 
 
 cdef inline bint has_tidings(const Core *core) noexcept nogil:

@@ -26,6 +26,7 @@ from .core cimport (
     References,
     Run,
     Runner,
+    before_foreign_code,
     drop,
     has_tidings,
 )
@@ -35,7 +36,7 @@ from .interpreter cimport call, call_tuple, take_exception, this_thread
 from .lead cimport BATCH, drain_park, promote
 from .natives cimport TURN, native_call, native_due, native_end, native_take
 from .owner cimport _Core
-from .platform cimport NEVER, lock, unlock, waker_wake
+from .platform cimport NEVER, assert_held, lock, unlock, waker_wake
 from .runs cimport core_alarm_due, core_collect_due, core_finish, core_next_due, core_take_due, core_take_ready
 from .timers cimport core_forget_orphans, core_prune, core_wants_wake
 from .waiters cimport WakeEvent, core_notify
@@ -103,6 +104,7 @@ cdef class Dispatcher:
         return self._name
 
     cdef int64_t clock_ns(self) except? -1:
+        before_foreign_code()
         if self.clock is None:
             raise RuntimeError(f"{type(self).__name__}.__init__ was not called")
         now = self.clock.time_ns()
@@ -168,7 +170,9 @@ cdef class Dispatcher:
         True if a KeyboardInterrupt came out, of the callback or its error handler, which `interruptible` lets through;
         it is then `self.failure`.
         """
-        cdef PyObject *result = self.invoke(run)
+        cdef PyObject *result
+        before_foreign_code()
+        result = self.invoke(run)
         if result != NULL:
             Py_XDECREF(result)
             return False
@@ -265,6 +269,7 @@ cdef Runner *runner_new() except NULL:
 
 
 cdef void runner_enter(Core *core, Runner *runner) noexcept nogil:
+    assert_held(&core.mutex)
     runner.thread = this_thread()
     runner.calling = False
     runner.next = core.runners
@@ -283,6 +288,7 @@ cdef void runner_set(Runner *runner, const Run *run) noexcept nogil:
 cdef void runner_leave(Core *core, Runner *runner) noexcept nogil:
     """Takes it off the list and frees it."""
     cdef Runner **link = &core.runners
+    assert_held(&core.mutex)
     while link[0] != NULL and link[0] != runner:
         link = &link[0].next
     if link[0] == runner:                # not there in a forked child
@@ -295,6 +301,7 @@ cdef bint runs_here(Core *core, size_t *own) noexcept nogil:
     cdef unsigned long thread = this_thread()
     cdef Runner *runner = core.runners
     cdef bint here = False
+    assert_held(&core.mutex)
     own[0] = 0
     while runner != NULL:
         if runner.thread == thread:
@@ -344,6 +351,7 @@ cdef int begin_turn(Dispatcher self, Turn *turn) except -1:
 
 cdef bint finish_run(Core *core, Turn *turn) noexcept nogil:
     """Finishes the run in progress, if there is one; False in a child that the callback forked.  The mutex is held."""
+    assert_held(&core.mutex)
     if core.forks != turn.forks:
         turn.running = False             # it was the parent's, and the child's core has forgotten it
         return False
@@ -373,6 +381,7 @@ cdef bint call_run(Dispatcher self, Turn *turn, bint interruptible) noexcept:
         # The run ends at the last time that is known.
         self.failure = error
         over = True
+    before_foreign_code()
     turn.again = self.repeat_at(&turn.run, turn.now)
     drop(&turn.run.references)
     lock(&self.c.mutex)
@@ -502,6 +511,7 @@ cdef int run_natives(Dispatcher self) except -1:
 
 cdef bint take_or_collect(Core *core, int64_t now, Run *run) noexcept:
     """Starts the first ready timer, after a look at what came due meanwhile if there is none.  The mutex is held."""
+    assert_held(&core.mutex)
     if core_take_ready(core, now, False, run):
         return True
     if not core_collect_due(core, now, BATCH):

@@ -112,7 +112,7 @@ cdef const char *first_broken(Core *core) noexcept nogil:
     if core.heir and not core.parked and not core.summons:
         return b"one that is parked is to lead, and none is"
     if (core.following and core.phase == STARTED and core.parked
-            and not core.led and not core.heir and core.busy + core.parked == core.drains):
+            and not (core.led or core.heir or core.standing_in) and core.busy + core.parked == core.drains):
         return b"a daemon worker is parked, and nobody leads or is about to"
     if instances != core.instances:
         return b"the count of jobs' instances is wrong"

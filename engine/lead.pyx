@@ -8,6 +8,7 @@ from .natives cimport native_due, native_first, natives_run
 from .platform cimport (
     LONGEST_WAIT,
     NEVER,
+    assert_held,
     condition_signal,
     condition_wait,
     condition_wait_until,
@@ -33,6 +34,7 @@ cdef enum:
 
 cdef bint has_work(Core *core, int64_t now) noexcept nogil:
     """Whether there is something for the loop's thread to do, with the GIL."""
+    assert_held(&core.mutex)
     if core.workers == 0:
         return core.heap.size != 0 and core.heap.nodes[0].when <= now and not native_first(core)
     return drains_wanted(core) != 0 or core_alarm_due(core, now)
@@ -41,6 +43,7 @@ cdef bint has_work(Core *core, int64_t now) noexcept nogil:
 cdef int64_t sleep_until(Core *core, int64_t now) noexcept nogil:
     cdef int64_t due = core.heap.nodes[0].when if core.heap.size else NEVER
     cdef int64_t grace = saturating_add(now, DRAIN_GRACE_NS)
+    assert_held(&core.mutex)
     if core.drains - core.parked > core.busy and due < grace and not native_first(core):
         # A drain between two callbacks takes what comes due, and wakes the loop if it ends before that.
         return grace
@@ -48,6 +51,7 @@ cdef int64_t sleep_until(Core *core, int64_t now) noexcept nogil:
 
 
 cdef void leave_loop(Core *core) noexcept nogil:
+    assert_held(&core.mutex)
     core_put_back(core)
     core.looping = False
     core_set_phase(core, STOPPED)
@@ -56,6 +60,7 @@ cdef void leave_loop(Core *core) noexcept nogil:
 
 cdef bint is_over(Core *core, uint32_t epoch) noexcept nogil:
     """Whether the loop of this start must end; if so, the core is a stopped one, or that of another start already."""
+    assert_held(&core.mutex)
     if core.epoch != epoch:
         return True
     if core.phase == STARTED:
@@ -85,6 +90,7 @@ cdef void sleep(Core *core, int signal_fd, int64_t now, int64_t until) noexcept 
     cdef int64_t longest = LONGEST_WAIT
     cdef int64_t asleep = until if until == NEVER else until - core.spin
     cdef bint woken = False
+    assert_held(&core.mutex)
     core.sleep_until = until
     core.sleeping = True
     if core.on_wall and not waker_watch_clock(&core.waker):
@@ -154,6 +160,7 @@ cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd, Runner *ru
 cdef size_t call_natives(Core *core, uint32_t epoch, int64_t now, Runner *runner) noexcept nogil:
     """Calls C functions that are due; how many.  The mutex is given back meanwhile."""
     cdef size_t called
+    assert_held(&core.mutex)
     if not native_due(core, now):
         return 0
     core.standing_in = core.following
@@ -169,10 +176,11 @@ cdef size_t call_natives(Core *core, uint32_t epoch, int64_t now, Runner *runner
 cdef void stand_aside(Core *core, int64_t now) noexcept nogil:
     """Waits while all workers are inside callbacks, until shortly after the next deadline.
 
-    No callback of Python can run at that time, so it is not to be met exactly.  A worker that is free meanwhile takes the lead again
-    without a signal, and it would only be in the way of one that wakes at the deadline.
+    No callback of Python can run at that time, so it is not to be met exactly.  A worker that is free meanwhile takes
+    the lead again without a signal, and it would only be in the way of one that wakes at the deadline.
     """
     cdef int64_t until = core.heap.nodes[0].when if core.heap.size else NEVER
+    assert_held(&core.mutex)
     if core.on_wall:
         until = min(until, saturating_add(now, CLOCK_LOOK_NS))
     core.aside_until = until if native_first(core) else saturating_add(until, ASIDE_NS)
@@ -201,11 +209,13 @@ cdef void drain_park(Core *core, uint32_t epoch, WakeEvent event, Runner *runner
 
 cdef bint sleeps_too_long(Core *core) noexcept nogil:
     """Whether somebody sleeps past the first of the heap, and must be woken by the caller."""
+    assert_held(&core.mutex)
     core_prune(core)
     return core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when)
 
 
 cdef void await_summons(Core *core, uint32_t epoch, WakeEvent event) noexcept nogil:
+    assert_held(&core.mutex)
     core.parked += 1
     # The loop may sleep past the next timer because this drain was there.
     if sleeps_too_long(core):
@@ -229,6 +239,7 @@ cdef void await_summons(Core *core, uint32_t epoch, WakeEvent event) noexcept no
 cdef void promote(Core *core, int64_t now) noexcept nogil:
     """Sees to it that somebody waits for the next deadline, as the caller is about to do something else."""
     cdef int64_t due
+    assert_held(&core.mutex)
     if core.led or core.heir or core.outgoing:
         return
     if core.parked:
@@ -242,6 +253,7 @@ cdef void promote(Core *core, int64_t now) noexcept nogil:
 
 cdef void step_down(Core *core, int64_t now) noexcept nogil:
     """Ends the lead of a worker of an earlier start: one of the present start's may lead now."""
+    assert_held(&core.mutex)
     core.outgoing = False
     promote(core, now)
 
@@ -250,6 +262,7 @@ cdef void lead(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
     """Waits for something to do, as the only one.  What came due is in the ready ring afterwards."""
     cdef int64_t now
     cdef size_t collected, called
+    assert_held(&core.mutex)
     core.led = True
     while True:
         if core.keeps_wall:
@@ -282,6 +295,7 @@ cdef void lead(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
 
 cdef void follow(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
     """Waits, parked or in the lead, until there is something for this worker to do, or its start is over."""
+    assert_held(&core.mutex)
     core.parked += 1
     if sleeps_too_long(core):            # as of what the run that this worker has just ended comes next
         waker_wake(&core.waker)

@@ -3,9 +3,23 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from .core cimport NATIVE, NO_ARGUMENTS, NO_REPEAT, STARTED, Core, Entry, References, Run, Runner, Slot, record_at, slot_at
+from .core cimport (
+    NATIVE,
+    NO_ARGUMENTS,
+    NO_REPEAT,
+    STARTED,
+    Core,
+    Entry,
+    References,
+    Run,
+    Runner,
+    Slot,
+    before_foreign_code,
+    record_at,
+    slot_at,
+)
 from .heap cimport SLOT_BITS, SLOT_MASK, heap_pop
-from .platform cimport lock, monotonic_ns, unlock
+from .platform cimport assert_held, lock, monotonic_ns, unlock
 from .runs cimport core_finish, core_tick
 from .starts cimport begin_run
 from .timers cimport core_detach, core_enter, core_free_slot, core_prune, core_reserve, core_wants_wake
@@ -77,6 +91,7 @@ cdef void native_detach(Core *core, uint32_t index, Native *native) noexcept nog
     cdef Slot *slot = slot_at(core, index)
     cdef bint runs = slot.record != 0 and record_at(core, slot.record).active
     cdef References pointers
+    assert_held(&core.mutex)
     core_detach(core, index, False, &pointers)
     native.argument = <void *>pointers.receiver
     native.release = NULL if runs else <Function><void *>pointers.arguments      # who runs it will see to it
@@ -84,6 +99,7 @@ cdef void native_detach(Core *core, uint32_t index, Native *native) noexcept nog
 
 cdef void native_release(const Native *native) noexcept nogil:
     """Releases an argument.  No mutex held."""
+    before_foreign_code()
     if native.release != NULL:
         native.release(native.argument)
 
@@ -98,6 +114,7 @@ cdef bint native_first(const Core *core) noexcept nogil:
 
 cdef bint native_due(Core *core, int64_t now) noexcept nogil:
     """Whether the first of the heap is a C function's, and due.  The mutex is held."""
+    assert_held(&core.mutex)
     core_prune(core)
     return core.heap.size != 0 and core.heap.nodes[0].when <= now and native_first(core)
 
@@ -108,6 +125,7 @@ cdef bint native_take(Core *core, int64_t now, Run *run) noexcept nogil:
     cdef Slot *slot
     cdef int64_t due
     cdef uint64_t tie
+    assert_held(&core.mutex)
     while native_due(core, now):
         index = <uint32_t>(core.heap.nodes[0].tie & SLOT_MASK)
         slot = slot_at(core, index)
@@ -137,6 +155,7 @@ cdef inline void release_argument(const Run *run) noexcept nogil:
 
 cdef void native_call(const Run *run) noexcept nogil:
     """Calls the function, and releases the argument of a one-shot.  No mutex held."""
+    before_foreign_code()
     (<Function><void *>run.references.callback)(<void *>run.references.receiver)
     if not run.periodic:
         release_argument(run)
@@ -145,6 +164,7 @@ cdef void native_call(const Run *run) noexcept nogil:
 cdef void native_end(Core *core, Run *run, int64_t now, uint32_t forks) noexcept nogil:
     """Ends a run at `now`; `forks`: those of the core when it began.  The mutex is held, and may be given back."""
     cdef References nothing
+    assert_held(&core.mutex)
     if run.periodic and slot_at(core, run.slot).generation != run.generation:
         unlock(&core.mutex)              # cancelled while it ran
         release_argument(run)
@@ -161,6 +181,7 @@ cdef size_t natives_run(Core *core, uint32_t epoch, int64_t now, Runner *runner)
     cdef Run run
     cdef size_t called = 0
     cdef uint32_t forks = core.forks
+    assert_held(&core.mutex)
     while called < TURN and core.epoch == epoch and core.phase == STARTED and native_take(core, now, &run):
         runner.job = 0
         runner.calling = True

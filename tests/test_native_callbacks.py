@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -113,6 +114,24 @@ def test_they_run_on_the_loops_thread_and_never_on_a_worker(make, probe):
     [loop] = [thread.ident for thread in threading.enumerate() if thread.name == "loop"]
     assert probe.thread == loop
     assert loop not in workers
+
+
+def test_an_executor_that_is_no_pool_is_never_given_them(make, probe):
+    submitted = []
+
+    class Direct(Executor):
+        def submit(self, function, *args):
+            submitted.append(function)
+            future = Future()
+            future.set_result(function(*args))
+            return future
+
+    engine, timers = make(executor=Direct())
+    timers.every(MS, 0, probe)
+    engine.call_later(0.005, int)
+    engine.start()
+    assert wait_until(lambda: probe.calls >= 10 and submitted)
+    assert submitted == [int]
 
 
 def test_daemon_workers_that_are_all_busy_hold_nothing_up(make, probe, native):

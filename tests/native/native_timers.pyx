@@ -181,8 +181,8 @@ def raise_error(int64_t error):
 
 def hold_gil(Probe probe, long calls, double seconds):
     """Keeps the GIL until `probe` has had so many calls, at most `seconds`; whether it came to that."""
-    cdef long i
-    for i in range(<long>(seconds * 10_000)):
+    cdef long _
+    for _ in range(<long>(seconds * 10_000)):
         if read_of(&probe.state.calls) >= calls:
             return True
         nap(100)
