@@ -2,7 +2,8 @@
 
 Everything else stands in pyproject.toml. Three switches, read from the environment:
 
-PYSCHED_DEBUG=1     symbols, little optimisation, and Cython's checks of indices and unset variables
+PYSCHED_DEBUG=1     symbols, little optimisation, Cython's checks of indices and unset variables, and our own of locks
+                    and of what lives (engine/mutex.h, `pysched._engine.core.live_objects`)
 PYSCHED_PORTABLE=1  what POSIX systems other than Linux get, to be tested on Linux
 PYSCHED_COVERAGE=1  line tracing for coverage.py's Cython plugin; the C files land beside their sources
 """
@@ -20,6 +21,7 @@ from setuptools import Extension, setup
 os.chdir(Path(__file__).resolve().parent)
 
 ENGINE = Path("engine")
+PUBLIC = Path("pysched", "_engine")
 BUILD = Path("build")
 CIMPORT_ROOT = BUILD / "cimport-root"
 
@@ -58,7 +60,9 @@ def compile_args() -> list[str]:
 
 
 def mirror_declarations() -> list[str]:
-    """Copy engine's .pxd and .h files to where `cimport pysched._engine.X` finds them; return their names.
+    """Copy all .pxd and .h files to where `cimport pysched._engine.X` finds them; return their names.
+
+    Those of engine/, and what is installed for users' own Cython modules (pysched/_engine/capi.pxd).
 
     Cython knows nothing of setuptools' `package_dir` and takes a .pxd in engine/ for a top-level module, so
     the tree it searches is laid out as the package is. copy2 keeps the times: an untouched header leads to
@@ -66,9 +70,10 @@ def mirror_declarations() -> list[str]:
     """
     package = CIMPORT_ROOT / "pysched" / "_engine"
     package.mkdir(parents=True, exist_ok=True)
-    sources = sorted([*ENGINE.glob("*.pxd"), *ENGINE.glob("*.h")])
+    sources = sorted([*ENGINE.glob("*.pxd"), *ENGINE.glob("*.h"), *PUBLIC.glob("*.pxd")])
+    names = {source.name for source in sources}
     for copy in package.iterdir():
-        if ENGINE / copy.name not in sources:
+        if copy.name not in names:
             copy.unlink()
     for source in sources:
         shutil.copy2(source, package)

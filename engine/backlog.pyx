@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 
 from .core cimport Core, Job, Rare, Waiting
-from .platform cimport NEVER
+from .platform cimport NEVER, assert_held
 
 cdef enum:
     LONGEST = 1_000
@@ -27,6 +27,7 @@ cdef bint backlog_add(Core *core, Job *job, int64_t slot, int64_t due) noexcept 
     cdef Rare *rare = rare_of(job)
     cdef Waiting *wider
     cdef uint32_t i, room
+    assert_held(&core.mutex)
     if rare == NULL or rare.count >= LONGEST:
         return False
     if rare.count == rare.room:
@@ -53,6 +54,7 @@ cdef Waiting backlog_take(Core *core, Job *job) noexcept nogil:
     """The first of those that wait."""
     cdef Rare *rare = job.rare
     cdef Waiting first = rare.backlog[rare.head]
+    assert_held(&core.mutex)
     rare.head = (rare.head + 1) & (rare.room - 1)
     rare.count -= 1
     core.backlog -= 1
@@ -61,6 +63,7 @@ cdef Waiting backlog_take(Core *core, Job *job) noexcept nogil:
 
 cdef void backlog_free(Core *core, Job *job) noexcept nogil:
     """What few jobs have goes with the job."""
+    assert_held(&core.mutex)
     if job.rare != NULL:
         core.backlog -= job.rare.count
         free(job.rare.backlog)

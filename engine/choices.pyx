@@ -26,7 +26,7 @@ from .core cimport (
     slot_at,
 )
 from .decisions cimport decide
-from .platform cimport NEVER
+from .platform cimport NEVER, assert_held
 from .slots cimport is_single, job_following, job_pass_by, job_slot_before, offset_of
 from .starts cimport ring_append
 
@@ -43,6 +43,7 @@ cdef void job_queue(Core *core, uint32_t index, int64_t slot, int64_t due, bint 
     """Puts a run of a job that has room into the ready ring.  `now` 0: it has waited already."""
     cdef Job *job = job_at(core, slot_at(core, index).record)
     cdef Waiting *waiting = &job.only
+    assert_held(&core.mutex)
     if job.queue != NULL:
         waiting = &job.queue[(job.queue_head + job.waiting) % job.instances]
     waiting.slot = slot
@@ -60,6 +61,7 @@ cdef bint job_feed(Core *core, uint32_t index, int64_t now) noexcept nogil:
     cdef Job *job = job_at(core, slot_at(core, index).record)
     cdef Waiting waiting
     cdef bint fed = False
+    assert_held(&core.mutex)
     while has_backlog(job) and job_has_room(job) and core.phase == STARTED:
         waiting = backlog_take(core, job)
         job_queue(core, index, waiting.slot, waiting.due, True, now)
@@ -78,6 +80,7 @@ cdef void job_leave_out(
     Core *core, uint32_t index, Job *job, Decision why, int64_t slot, int64_t count, int64_t now
 ) noexcept nogil:
     """Counts slots, `slot` being the latest, that get no run of their own."""
+    assert_held(&core.mutex)
     job.coalesced += count
     core.coalesced += count
     if why == MISSED:
@@ -90,6 +93,7 @@ cdef void fill_backlog(
 ) noexcept nogil:
     """Puts the slots up to `limit` into the backlog, 1,000 at most; the rest is counted."""
     cdef int64_t latest, count = 0
+    assert_held(&core.mutex)
     while job.slot <= limit and count < CAUGHT_UP and not job.flags & SPENT:
         latest = job.slot
         if not backlog_add(core, job, latest, latest - offset_of(core, job) + lag):
@@ -116,6 +120,7 @@ cdef bint job_choose(
     cdef int64_t offset = offset_of(core, job)
     cdef int64_t limit, count, due
     cdef bint room = job_has_room(job)
+    assert_held(&core.mutex)
     if is_single(job):
         latest[0] = job.slot
         job.slot = NEVER

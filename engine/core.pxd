@@ -3,6 +3,7 @@
 Ground rules
 * `Core.mutex` guards everything in a `Core`.  The GIL guards nothing of it, but object pointers in slots and key
   entries are written only by a thread that holds the GIL (or is attached), since the garbage collector reads them.
+  Slots of C functions are written without it: so the collector takes the mutex to look which are which.
 * Nothing under the mutex allocates a Python object, releases a reference or runs foreign code.  References that are
   to go are moved into a `References` and dropped after the unlock.
 * A thread that holds the mutex never waits for the GIL; so one that holds the GIL may wait for the mutex.
@@ -18,7 +19,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from .heap cimport Heap
 from .keys cimport KeyTable
 from .lateness cimport Histogram
-from .platform cimport NEVER, Condition, Mutex, Waker
+from .platform cimport DEBUG, NEVER, Condition, Mutex, Waker, assert_held
 from .schedule cimport Schedule
 from .slab cimport Slab, slab_at
 
@@ -47,6 +48,7 @@ cdef enum SlotFlags:
     JOB = 4          # `record` is that of a Job
     MANAGED = 8      # a job whose runs are ended by a Ticket
     ALARM = 16       # runs on the loop's own thread, never on a worker, who may all be busy
+    NATIVE = 32      # a C function, its argument and what releases that stand instead of the references (natives.pxd)
 
 cdef extern from "platform.h":
     const int64_t NO_REPEAT "INT64_MIN"  # instead of a time: the command does not come again
@@ -57,7 +59,7 @@ cdef enum Phase:
     STOPPING
 
 cdef struct Slot:                    # 56 bytes: with its node of 16, what a pending one-shot costs
-    PyObject *callback               # owned; NULL in a slot that holds no references
+    PyObject *callback               # owned, unless NATIVE; NULL in a slot that holds no references
     PyObject *receiver               # the `self` of an unpacked bound method, or NULL
     PyObject *arguments              # by `layout`: nothing, the argument, or a tuple of several
     int64_t when                     # due; of a periodic timer that is queued or running: its next slot
@@ -249,6 +251,7 @@ cdef struct Core:
     uint64_t random                  # state of the generator of jitter
     bint all_paused
     bint closed                      # it starts no more: what is due never comes
+    bint gone                        # `_Core` is: nobody would release what is added now
     bint telling                     # a thread tells the owner of news and of jobs that have left, one after the other
     bint keeps_wall                  # whether `wall_offset` is kept
     size_t reserved                  # slots and nodes promised to a call_many in progress
@@ -292,6 +295,8 @@ cdef struct Core:
     bint led                         # one of them does
     bint outgoing                    # the leader of an earlier start has not woken yet: no other may sleep meanwhile
     bint heir                        # one that is parked was told to lead
+    bint natives                     # there is, or has been, a timer of a C function
+    bint standing_in                 # the loop's own thread calls C functions: none takes the lead meanwhile
     Condition aside                  # on which the loop's own thread waits beside them
     int64_t aside_until              # when it looks by itself
     int64_t spin                     # how long before a deadline a sleep ends and polling begins, ns
@@ -306,6 +311,20 @@ cdef Core *first_core() noexcept nogil
 cdef void core_hold(Core *core) noexcept nogil
 cdef void core_release(Core *core) noexcept nogil
 cdef void drop(References *garbage) noexcept
+cdef void assert_no_mutex() noexcept nogil
+cdef void add_to_references(long by) noexcept
+
+
+cdef inline void before_foreign_code() noexcept nogil:
+    """What comes may run foreign code, so this thread must hold no mutex: a debug build ends if it does."""
+    if DEBUG:
+        assert_no_mutex()
+
+
+cdef inline void count_references(long by) noexcept:
+    """In a debug build, counts references that cores and runs take (> 0) and release (< 0)."""
+    if DEBUG:
+        add_to_references(by)
 
 
 cdef inline bint has_tidings(const Core *core) noexcept nogil:

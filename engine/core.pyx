@@ -1,4 +1,7 @@
-"""A core's life: made with one count, freed with the last.  See core.pxd for the ground rules."""
+"""A core's life: made with one count, freed with the last.  See core.pxd for the ground rules.
+
+And what debug builds (PYSCHED_DEBUG=1) know of all cores.
+"""
 
 from cpython.ref cimport Py_XDECREF
 from libc.stdlib cimport calloc, free
@@ -6,6 +9,7 @@ from libc.stdlib cimport calloc, free
 from .heap cimport heap_free
 from .keys cimport keys_free, keys_init
 from .platform cimport (
+    assert_free,
     atomic_decrement,
     atomic_increment,
     condition_destroy,
@@ -22,6 +26,7 @@ from .slab cimport slab_free, slab_init
 
 cdef Mutex registry_mutex               # guards the list of cores; taken before any core's mutex, never after
 cdef Core *registry_head = NULL
+cdef long references_held = 0           # guarded by the GIL
 mutex_init(&registry_mutex)
 
 
@@ -68,6 +73,7 @@ cdef void core_hold(Core *core) noexcept nogil:
 cdef void core_release(Core *core) noexcept nogil:
     """Gives up a count; the last one frees the memory, which then holds no references.  No mutex held."""
     global registry_head
+    assert_free(&registry_mutex)         # which comes before any core's
     if atomic_decrement(&core.references):
         return
     lock(&registry_mutex)
@@ -97,7 +103,46 @@ cdef void core_release(Core *core) noexcept nogil:
 
 cdef void drop(References *garbage) noexcept:
     """Releases references; destructors run here, so no mutex may be held."""
+    before_foreign_code()
+    count_references(
+        -<long>(garbage.callback != NULL) - (garbage.receiver != NULL)
+        - (garbage.arguments != NULL) - (garbage.key != NULL)
+    )
     Py_XDECREF(garbage.callback)
     Py_XDECREF(garbage.receiver)
     Py_XDECREF(garbage.arguments)
     Py_XDECREF(garbage.key)
+
+
+# -- debug builds -----------------------------------------------------------------------------------------------------
+
+cdef void assert_no_mutex() noexcept nogil:
+    assert_free(&registry_mutex)         # all cores' mutexes go by the same count
+
+
+cdef void add_to_references(long by) noexcept:
+    global references_held
+    references_held += by
+
+
+def live_objects():
+    """What lives: a dict of `cores`, their `slots` and `jobs`, and `references` held by slots, keys and runs.
+
+    Of cores alone what nobody counts on any more is gone; so a difference that remains is a leak.  None unless this is
+    a debug build.  O(cores).
+    """
+    cdef Core *core
+    cdef size_t cores = 0, slots = 0, jobs = 0
+    if not DEBUG:
+        return None
+    lock(&registry_mutex)
+    core = registry_head
+    while core != NULL:
+        lock(&core.mutex)
+        cores += 1
+        slots += core.slots.top - 1 - core.slots.free_count
+        jobs += core.jobs.top - 1 - core.jobs.free_count
+        unlock(&core.mutex)
+        core = core.next
+    unlock(&registry_mutex)
+    return {"cores": cores, "slots": slots, "jobs": jobs, "references": references_held}

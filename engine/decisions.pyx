@@ -5,6 +5,7 @@ from libc.stdlib cimport realloc
 
 from .core cimport COALESCED, DROPPED, MISSED, Core, Item, Job, News, Note, slot_at
 from .heap cimport SLOT_BITS
+from .platform cimport assert_held
 
 cdef enum:
     LEAST_ROOM = 2
@@ -14,6 +15,7 @@ cdef bint notes_widen(Core *core, Job *job) noexcept nogil:
     """Makes the ring of a job, or doubles its room; False if there is no memory."""
     cdef uint32_t room = LEAST_ROOM if job.noted == 0 else 2 * job.noted
     cdef Note *notes = <Note *>realloc(job.notes, room * sizeof(Note))
+    assert_held(&core.mutex)
     if notes != NULL:
         job.notes = notes
     return notes != NULL
@@ -23,6 +25,7 @@ cdef uint32_t notes_copy(const Core *core, const Job *job, Note *notes) noexcept
     """Copies what is shown, the oldest first, at most `Core.explains`; returns how many."""
     cdef uint32_t count = min(<uint32_t>job.noted, core.explains)
     cdef uint32_t i
+    assert_held(&core.mutex)
     for i in range(count):
         notes[i] = job.notes[(job.noted - count + i) & (core.notes_room - 1)]
     return count
@@ -32,6 +35,7 @@ cdef void tell_decision(Core *core, uint32_t index, const Note *note) noexcept n
     """Puts it into the news, if it is one that the owner is told of."""
     cdef News *news = core.news
     cdef Item *item
+    assert_held(&core.mutex)
     if note.decision != MISSED and note.decision != COALESCED and note.decision != DROPPED:
         return
     item = &news.items[(news.head + news.count) % news.room]

@@ -26,6 +26,7 @@ from .dispatcher cimport (
     raise_failure,
     run_alarms,
     run_inline,
+    run_natives,
     runner_enter,
     runner_leave,
     runner_new,
@@ -111,7 +112,7 @@ cdef Outcome wait_through_clock(Dispatcher self, uint32_t epoch) except *:
 
 # -- the loop's life ------------------------------------------------------------------------------------------------
 
-cdef int run_loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) except -1:
+cdef int run_loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals, Runner *runner) except -1:
     """Loops until somebody stops it.  What it raises ended it; `end_loop` must follow."""
     cdef Core *core = self.c
     cdef int signal_fd = -1 if signals is None else signals.reading
@@ -120,7 +121,7 @@ cdef int run_loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signa
     while core.forks == forks:           # a child that comes back from a callback has no business here
         if self.clock is None:
             with nogil:
-                outcome = wait_for_work(core, epoch, signal_fd)
+                outcome = wait_for_work(core, epoch, signal_fd, runner)
         else:
             outcome = wait_through_clock(self, epoch)
         if outcome == LEFT:
@@ -134,6 +135,8 @@ cdef int run_loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signa
         if outcome == LOOK:
             core_notify(core)
         if outcome == WORK:
+            if self.clock is not None:   # else those that are due have run already
+                run_natives(self)
             if not core.workers:
                 run_inline(self, signals is not None)
             else:
@@ -167,7 +170,7 @@ cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) 
     runner_enter(core, runner)
     unlock(&core.mutex)
     try:
-        run_loop(self, pool, epoch, signals)
+        run_loop(self, pool, epoch, signals, runner)
     except BaseException as error:
         if not (lifecycle.exiting() or (signals is not None and is_interrupt(error))):
             log_error(f"{self.name}: the loop has ended", error)
@@ -241,7 +244,7 @@ cdef int begin(Dispatcher self, bint resume) except -1:
         core.epoch += 1
         core.drains = core.busy = core.parked = core.summons = 0
         core.outgoing |= core.led
-        core.led = core.heir = core.napping = False
+        core.led = core.heir = core.standing_in = core.napping = False
         core.aside_until = -NEVER
     unlock(&core.mutex)
     if result == 1:

@@ -53,6 +53,7 @@ cdef void runner_leave(Core *core, Runner *runner) noexcept nogil
 cdef int raise_failure(Dispatcher self) except -1
 cdef int run_inline(Dispatcher self, bint interruptible) except -1
 cdef int run_alarms(Dispatcher self) except -1
+cdef int run_natives(Dispatcher self) except -1
 cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1
 
 

@@ -26,6 +26,7 @@ from .core cimport (
     References,
     Run,
     Runner,
+    before_foreign_code,
     drop,
     has_tidings,
 )
@@ -33,8 +34,9 @@ from .drains cimport core_set_phase, drains_summon
 from .heap cimport SLOT_BITS
 from .interpreter cimport call, call_tuple, is_asynchronous, take_exception, this_thread
 from .lead cimport BATCH, drain_park, promote
+from .natives cimport TURN, native_call, native_due, native_end, native_take
 from .owner cimport _Core
-from .platform cimport NEVER, lock, unlock, waker_wake
+from .platform cimport NEVER, assert_held, lock, unlock, waker_wake
 from .runs cimport core_alarm_due, core_collect_due, core_finish, core_next_due, core_take_due, core_take_ready
 from .timers cimport core_forget_orphans, core_prune, core_wants_wake
 from .waiters cimport WakeEvent, core_notify
@@ -103,6 +105,7 @@ cdef class Dispatcher:
         return self._name
 
     cdef int64_t clock_ns(self) except? -1:
+        before_foreign_code()
         if self.clock is None:
             raise RuntimeError(f"{type(self).__name__}.__init__ was not called")
         now = self.clock.time_ns()
@@ -171,7 +174,9 @@ cdef class Dispatcher:
         True if a KeyboardInterrupt came out, of the callback or its error handler, which `interruptible` lets through;
         it is then `self.failure`.
         """
-        cdef PyObject *result = self.invoke(run)
+        cdef PyObject *result
+        before_foreign_code()
+        result = self.invoke(run)
         if result != NULL and not is_asynchronous(result):
             Py_XDECREF(result)
             return False
@@ -278,6 +283,7 @@ cdef Runner *runner_new() except NULL:
 
 
 cdef void runner_enter(Core *core, Runner *runner) noexcept nogil:
+    assert_held(&core.mutex)
     runner.thread = this_thread()
     runner.calling = False
     runner.next = core.runners
@@ -296,6 +302,7 @@ cdef void runner_set(Runner *runner, const Run *run) noexcept nogil:
 cdef void runner_leave(Core *core, Runner *runner) noexcept nogil:
     """Takes it off the list and frees it."""
     cdef Runner **link = &core.runners
+    assert_held(&core.mutex)
     while link[0] != NULL and link[0] != runner:
         link = &link[0].next
     if link[0] == runner:                # not there in a forked child
@@ -308,6 +315,7 @@ cdef bint runs_here(Core *core, size_t *own) noexcept nogil:
     cdef unsigned long thread = this_thread()
     cdef Runner *runner = core.runners
     cdef bint here = False
+    assert_held(&core.mutex)
     own[0] = 0
     while runner != NULL:
         if runner.thread == thread:
@@ -357,6 +365,7 @@ cdef int begin_turn(Dispatcher self, Turn *turn) except -1:
 
 cdef bint finish_run(Core *core, Turn *turn) noexcept nogil:
     """Finishes the run in progress, if there is one; False in a child that the callback forked.  The mutex is held."""
+    assert_held(&core.mutex)
     if core.forks != turn.forks:
         turn.running = False             # it was the parent's, and the child's core has forgotten it
         return False
@@ -386,6 +395,7 @@ cdef bint call_run(Dispatcher self, Turn *turn, bint interruptible) noexcept:
         # The run ends at the last time that is known.
         self.failure = error
         over = True
+    before_foreign_code()
     turn.again = self.repeat_at(&turn.run, turn.now)
     drop(&turn.run.references)
     lock(&self.c.mutex)
@@ -413,17 +423,38 @@ cdef int raise_failure(Dispatcher self) except -1:
     raise error
 
 
+cdef bint call_native(Dispatcher self, Turn *turn) noexcept:
+    """`call_run` of a C function, without the GIL, and the end of its run."""
+    cdef bint over = False
+    turn.runner.job = 0
+    turn.runner.calling = True
+    unlock(&self.c.mutex)
+    with nogil:
+        native_call(&turn.run)
+    try:
+        turn.now = now_of(self)
+    except BaseException as error:
+        self.failure = error
+        over = True
+    lock(&self.c.mutex)
+    native_end(self.c, &turn.run, turn.now, turn.forks)
+    turn.runner.calling = False
+    return over
+
+
 cdef bint run_first(Dispatcher self, int64_t now) except -1:
     """Runs the earliest timer, if it is due by `now` and the engine is started: whether a callback ran."""
     cdef Turn turn
-    cdef bint ran, over = False
+    cdef bint ran = False, over = False
     begin_turn(self, &turn)
-    ran = self.c.phase == STARTED and (
-        core_take_ready(self.c, now, False, &turn.run) or core_take_due(self.c, now, True, &turn.run)
-    )
-    if ran:
-        over = call_run(self, &turn, False)
-        finish_run(self.c, &turn)
+    if self.c.phase == STARTED:
+        if core_take_ready(self.c, now, False, &turn.run) or core_take_due(self.c, now, True, &turn.run):
+            ran = True
+            over = call_run(self, &turn, False)
+            finish_run(self.c, &turn)
+        elif native_take(self.c, now, &turn.run):
+            ran = True
+            over = call_native(self, &turn)
     end_turn(self, &turn)
     if over:
         raise_failure(self)
@@ -469,8 +500,32 @@ cdef int run_alarms(Dispatcher self) except -1:
     return 0
 
 
+cdef int run_natives(Dispatcher self) except -1:
+    """Calls C functions that are due and first in the heap, on the loop's thread; the clock is a user's."""
+    cdef Core *core = self.c
+    cdef Turn turn
+    cdef int64_t now = now_of(self)
+    cdef size_t called = 0
+    cdef bint due, over = False
+    lock(&core.mutex)
+    due = native_due(core, now)
+    unlock(&core.mutex)
+    if not due:
+        return 0
+    begin_turn(self, &turn)
+    while (not over and called < TURN and core.forks == turn.forks and core.phase == STARTED
+            and native_take(core, turn.now, &turn.run)):
+        over = call_native(self, &turn)
+        called += 1
+    end_turn(self, &turn)
+    if over:
+        raise_failure(self)
+    return 0
+
+
 cdef bint take_or_collect(Core *core, int64_t now, Run *run) noexcept:
     """Starts the first ready timer, after a look at what came due meanwhile if there is none.  The mutex is held."""
+    assert_held(&core.mutex)
     if core_take_ready(core, now, False, run):
         return True
     if not core_collect_due(core, now, BATCH):
@@ -497,7 +552,7 @@ cdef bint park(Dispatcher self, uint32_t epoch, Turn *turn) noexcept:
         if core.following:
             run_alarms(self)             # of the leader, who met one at the top of the heap
         with nogil:
-            drain_park(core, epoch, self.event)
+            drain_park(core, epoch, self.event, turn.runner)
         turn.now = turn.gil_since = now_of(self)
     except BaseException as error:
         self.failure = error

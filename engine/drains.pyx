@@ -3,7 +3,7 @@
 from libc.stdint cimport uint32_t
 
 from .core cimport Core, Phase
-from .platform cimport condition_broadcast, condition_signal
+from .platform cimport assert_held, condition_broadcast, condition_signal
 
 
 cdef uint32_t drains_wanted(const Core *core) noexcept nogil:
@@ -12,12 +12,14 @@ cdef uint32_t drains_wanted(const Core *core) noexcept nogil:
     cdef uint32_t free_workers = core.workers - core.busy
     cdef uint32_t wanted = ready if ready < free_workers else free_workers
     cdef uint32_t coming = core.drains - core.busy - core.parked - core.led
+    assert_held(&core.mutex)
     return wanted - coming if wanted > coming else 0
 
 
 cdef void drains_summon(Core *core) noexcept nogil:
     """Calls parked drains to what is ready, as many as are wanted."""
     cdef uint32_t wanted
+    assert_held(&core.mutex)
     if not core.parked:
         return
     wanted = drains_wanted(core)
@@ -30,6 +32,7 @@ cdef void drains_summon(Core *core) noexcept nogil:
 
 cdef void core_set_phase(Core *core, Phase phase) noexcept nogil:
     """Every change of the phase but a start goes through here: parked drains must leave."""
+    assert_held(&core.mutex)
     core.phase = phase
     condition_broadcast(&core.condition)
     condition_broadcast(&core.aside)

@@ -3,7 +3,18 @@
 from libc.stdint cimport UINT32_MAX, int64_t
 from libc.string cimport memset
 
-from .core cimport JOB, NO_REPEAT, STARTED, Core, References, Run, Runner, drop, has_tidings
+from .core cimport (
+    JOB,
+    NO_REPEAT,
+    STARTED,
+    Core,
+    References,
+    Run,
+    Runner,
+    before_foreign_code,
+    drop,
+    has_tidings,
+)
 from .dispatcher cimport Dispatcher, drain_ready, now_of, runner_enter, runner_leave, runner_new, runner_set
 from .drains cimport drains_summon, drains_wanted
 from .platform cimport NEVER, lock, sleep_slack, unlock
@@ -233,6 +244,7 @@ cdef int submit_each(Dispatcher self, object executor) except -1:
         if not taken:
             return 0
         memset(&garbage, 0, sizeof(garbage))
+        before_foreign_code()
         try:
             called = self.call_of(&submitted.run)
             if submitted.run.flags & JOB:

@@ -7,7 +7,7 @@ thread of Python runs, so that taking every core's mutex cannot meet a thread th
 from libc.stdint cimport uint64_t
 
 from .core cimport STOPPED, Core, first_core, registry_lock
-from .platform cimport at_fork, condition_init, lock, mutex_init, unlock, waker_forget
+from .platform cimport at_fork, condition_init, lock, mutex_renew, unlock, waker_forget
 from .runs cimport core_abandon_runs, core_put_back
 
 
@@ -31,12 +31,14 @@ cdef void in_parent() noexcept nogil:
 cdef void in_child() noexcept nogil:
     cdef Core *core = first_core()
     while core != NULL:
-        mutex_init(&core.mutex)
+        mutex_renew(&core.mutex)
         condition_init(&core.condition)
         condition_init(&core.aside)
+        lock(&core.mutex)
         reset(core)
+        unlock(&core.mutex)
         core = core.next
-    mutex_init(registry_lock())
+    mutex_renew(registry_lock())
 
 
 cdef void reset(Core *core) noexcept nogil:
@@ -47,7 +49,7 @@ cdef void reset(Core *core) noexcept nogil:
     core.forks += 1
     core.epoch += 1
     core.drains = core.busy = core.parked = core.summons = 0
-    core.led = core.heir = core.outgoing = False
+    core.led = core.heir = core.outgoing = core.standing_in = False
     core.reserved = 0                    # a call_many in progress was another thread's
     core.telling = False
     core.runners = NULL

@@ -114,7 +114,8 @@ cdef const char *first_broken(Core *core) noexcept nogil:
     if (core.led or core.heir) and core.outgoing:
         return b"a drain leads while the leader of an earlier start sleeps"
     if (core.following and core.phase == STARTED and core.parked
-            and not core.led and not core.heir and not core.outgoing and core.busy + core.parked == core.drains):
+            and not (core.led or core.heir or core.outgoing or core.standing_in)
+            and core.busy + core.parked == core.drains):
         return b"a daemon worker is parked, and nobody leads or is about to"
     if instances != core.instances:
         return b"the count of jobs' instances is wrong"

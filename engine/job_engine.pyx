@@ -28,6 +28,7 @@ from .core cimport (
     Run,
     Runner,
     Slot,
+    before_foreign_code,
     drop,
     entry_call,
     has_tidings,
@@ -220,6 +221,7 @@ cdef class JobEngine(JobTable):
         cdef Ticket ticket
         if not run.flags & JOB:
             return Dispatcher.perform(self, run, interruptible)
+        before_foreign_code()
         if run.flags & MANAGED:
             ticket = new_ticket(self, run)
             result = call(run.references.callback, <PyObject *>ticket, NULL)
@@ -308,6 +310,7 @@ cdef class JobEngine(JobTable):
                 core.cancelled -= 1
             core.telling = news or index != 0
             unlock(&core.mutex)
+            before_foreign_code()
             if news:
                 self.tell_news(&item)
             elif index:

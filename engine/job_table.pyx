@@ -37,6 +37,8 @@ from .core cimport (
     References,
     Slot,
     Waiting,
+    before_foreign_code,
+    count_references,
     drop,
     entry_call,
     job_at,
@@ -176,6 +178,7 @@ cdef class JobTable(Dispatcher):
         if schedule != NULL:
             schedule.jobs += 1
             Py_INCREF(<object>schedule.owner)
+            count_references(1)
         job.slot = slot
         job.busy_until = -NEVER
         job.queue = queue
@@ -390,6 +393,7 @@ cdef class JobTable(Dispatcher):
             garbage = NULL if old == NULL else old.owner
             if schedule is not None:
                 Py_INCREF(schedule)
+            count_references((schedule is not None) - (garbage != NULL))
             job_regrid(
                 core, <uint32_t>(reference & SLOT_MASK), period, NULL if schedule is None else &schedule.data,
                 slot, wall,
@@ -400,6 +404,7 @@ cdef class JobTable(Dispatcher):
             if core.on_wall and not watched:
                 wake = core_wants_wake(core, -NEVER) or wake     # it sleeps without a look at the wall clock
         unlock(&core.mutex)
+        before_foreign_code()
         Py_XDECREF(garbage)
         self.look_again(wake)
         return record != NULL

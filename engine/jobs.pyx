@@ -40,7 +40,7 @@ from .core cimport (
 )
 from .decisions cimport decide
 from .heap cimport heap_pop, heap_push, heap_replace_root
-from .platform cimport NEVER
+from .platform cimport NEVER, assert_held
 from .schedule cimport Schedule
 from .slots cimport is_single, job_due, job_pass_by, longest_lag, offset_of, slot_of_wall, slot_on_wall
 from .starts cimport begin_run, share_references
@@ -52,6 +52,7 @@ from .timers cimport core_bound_stale, core_drop_stale, core_leave_ring, core_ne
 cdef void job_arm(Core *core, uint32_t index) noexcept nogil:
     """Puts a job that is outside of the heap into it, for its slot, or for the run at the start that it still has."""
     cdef Slot *slot = slot_at(core, index)
+    assert_held(&core.mutex)
     if not job_at(core, slot.record).flags & IMMEDIATE:
         slot.when = job_due(core, job_at(core, slot.record))
     slot.tie = core_next_tie(core, index)
@@ -64,6 +65,7 @@ cdef void job_arm(Core *core, uint32_t index) noexcept nogil:
 cdef void arm_unless_paused(Core *core, uint32_t index) noexcept nogil:
     """The same, but a job that was paused waits until it is resumed."""
     cdef Slot *slot = slot_at(core, index)
+    assert_held(&core.mutex)
     if job_at(core, slot.record).flags & (DISABLED | UNTOLD):
         slot.state = PAUSED
     else:
@@ -71,12 +73,14 @@ cdef void arm_unless_paused(Core *core, uint32_t index) noexcept nogil:
 
 
 cdef void rearm_root(Core *core, uint32_t index, Slot *slot, int64_t when) noexcept nogil:
+    assert_held(&core.mutex)
     slot.when = when
     slot.tie = core_next_tie(core, index)
     heap_replace_root(&core.heap, slot.when, slot.tie)
 
 
 cdef void pop_root(Core *core, Slot *slot, SlotState state) noexcept nogil:
+    assert_held(&core.mutex)
     heap_pop(&core.heap)
     slot.tie = 0
     slot.state = state
@@ -87,6 +91,7 @@ cdef void pop_root(Core *core, Slot *slot, SlotState state) noexcept nogil:
 cdef void job_leave_heap(Core *core, uint32_t index) noexcept nogil:
     """Takes a pending job out of the heap, wherever its node is."""
     cdef Slot *slot = slot_at(core, index)
+    assert_held(&core.mutex)
     slot.tie = 0
     slot.state = PAUSED
     core.stale += 1
@@ -101,6 +106,7 @@ cdef void job_settle(Core *core, uint32_t index) noexcept nogil:
     """Lists a job that has ended with its last run, so that its owner is told."""
     cdef Slot *slot = slot_at(core, index)
     cdef Job *job = job_at(core, slot.record)
+    assert_held(&core.mutex)
     if slot.state == ENDED and not (job.waiting or job.active or has_backlog(job) or job.flags & (OWED | LEFT)):
         job.flags |= LEFT
         slot.key = core.ended
@@ -121,6 +127,7 @@ cdef bint job_tick(Core *core, uint32_t index, int64_t now) noexcept nogil:
     cdef int64_t due = slot.when
     cdef int64_t lag = 0, latest = 0, count
     cdef bint runs = False, keeps_slot = False
+    assert_held(&core.mutex)
     if job.flags & IMMEDIATE and core.all_paused:
         pop_root(core, slot, PAUSED)         # it runs on resume
         return False
@@ -182,6 +189,7 @@ cdef void job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept:
     cdef Job *job = job_at(core, slot.record)
     cdef Waiting *waiting = first_waiting(job)
     cdef bint ticks
+    assert_held(&core.mutex)
     run.slot = index
     run.periodic = True
     run.scheduled = slot_on_wall(core, job, waiting.slot)
@@ -200,6 +208,7 @@ cdef void job_start(Core *core, uint32_t index, Run *run, int64_t now) noexcept:
 cdef void job_refuse(Core *core, Run *run) noexcept nogil:
     """An executor did not take a run, which waits again: behind those that wait, as their order is lost by now."""
     cdef Job *job = job_at(core, slot_at(core, run.slot).record)
+    assert_held(&core.mutex)
     job.active -= 1
     job.started -= 1
     job.taken_back += 1
@@ -207,6 +216,7 @@ cdef void job_refuse(Core *core, Run *run) noexcept nogil:
 
 
 cdef void give_instance_back(Core *core, uint32_t index, Job *job, int64_t now) noexcept nogil:
+    assert_held(&core.mutex)
     if not job_has_room(job):
         job.busy_until = now
     job.active -= 1
@@ -222,6 +232,7 @@ cdef void give_instance_back(Core *core, uint32_t index, Job *job, int64_t now) 
 cdef void arm_from_end(Core *core, uint32_t index, Job *job, int64_t now) noexcept nogil:
     """Arms a job whose period counts from the end of its run, if that is now."""
     cdef int64_t slot
+    assert_held(&core.mutex)
     if not (job.flags & FROM_END and job.period and slot_at(core, index).state == ENDED):
         return
     slot = saturating_add(now, job.period)
@@ -234,6 +245,7 @@ cdef void job_end_run(Core *core, uint32_t index, uint32_t generation, int64_t n
     """Ends a run, which gives its instance back; of a job that was removed meanwhile nothing is left to change."""
     cdef Slot *slot = slot_at(core, index)
     cdef Job *job
+    assert_held(&core.mutex)
     if slot.generation != generation:
         return
     job = job_at(core, slot.record)
@@ -254,6 +266,7 @@ cdef void job_withdraw(Core *core, const Run *run, int64_t now) noexcept nogil:
     cdef Slot *slot = slot_at(core, index)
     cdef Job *job
     cdef Waiting dropped
+    assert_held(&core.mutex)
     if slot.generation != run.generation:
         return
     job = job_at(core, slot.record)
@@ -269,6 +282,7 @@ cdef void job_withdraw(Core *core, const Run *run, int64_t now) noexcept nogil:
 cdef void job_give_back(Core *core, uint32_t index, uint32_t generation, int64_t now) noexcept nogil:
     """Ends a run without an outcome: its thread was the parent's, before a fork; `job_abandon` may have been here."""
     cdef Slot *slot = slot_at(core, index)
+    assert_held(&core.mutex)
     if slot.generation == generation and job_at(core, slot.record).active:
         give_instance_back(core, index, job_at(core, slot.record), now)
 
@@ -279,6 +293,7 @@ cdef void job_pause(Core *core, uint32_t index) noexcept nogil:
     """Lets the job's slots pass by from now on; runs in progress go on, those that wait too."""
     cdef Slot *slot = slot_at(core, index)
     cdef Job *job = job_at(core, slot.record)
+    assert_held(&core.mutex)
     job.flags |= DISABLED
     if slot.state == PENDING:
         job_leave_heap(core, index)
@@ -291,6 +306,7 @@ cdef int64_t job_passed(const Core *core, const Slot *slot, int64_t now) noexcep
     """How many slots of a job have passed in the pause that goes on; `job_resume` will count them."""
     cdef Job copy = job_at(core, slot.record)[0]
     cdef int64_t latest
+    assert_held(&core.mutex)
     if slot.state != PAUSED or is_single(&copy) or copy.slot > shifted(now, offset_of(core, &copy)):
         return 0
     return job_pass_by(&copy, shifted(now, offset_of(core, &copy)), &latest) + 1
@@ -302,6 +318,7 @@ cdef void job_resume(Core *core, uint32_t index, int64_t now) noexcept nogil:
     cdef Job *job = job_at(core, slot.record)
     cdef int64_t here = shifted(now, offset_of(core, job))
     cdef int64_t latest, count
+    assert_held(&core.mutex)
     job.flags &= ~DISABLED
     if slot.state != PAUSED or job.flags & UNTOLD:
         return
@@ -330,6 +347,7 @@ cdef void untick(Job *job, const Waiting *dropped) noexcept nogil:
 cdef uint32_t drop_backlog(Core *core, Job *job, Waiting *latest) noexcept nogil:
     """How many runs there were in it, and which was the latest."""
     cdef uint32_t count = 0
+    assert_held(&core.mutex)
     while has_backlog(job):
         latest[0] = backlog_take(core, job)
         untick(job, latest)
@@ -341,6 +359,7 @@ cdef void drop_queued(Core *core, uint32_t index) noexcept nogil:
     """Drops the runs that wait; O(entries of the ready ring) if there are any."""
     cdef Job *job = job_at(core, slot_at(core, index).record)
     cdef Waiting latest
+    assert_held(&core.mutex)
     if job.waiting:
         core_leave_ring(core, index)
     while job.waiting:
@@ -355,6 +374,7 @@ cdef void job_regrid(
     """Gives the job a new grid; options, counters, pause and runs in progress stay, runs that wait are dropped."""
     cdef Slot *record = slot_at(core, index)
     cdef Job *job = job_at(core, record.record)
+    assert_held(&core.mutex)
     core.on_wall += wall
     core.on_wall -= job.flags & WALL != 0
     if job.schedule != NULL:
@@ -388,6 +408,7 @@ cdef void job_put_back(Core *core, uint32_t index) noexcept nogil:
     cdef Slot *slot = slot_at(core, index)
     cdef Job *job = job_at(core, slot.record)
     cdef Waiting dropped = first_waiting(job)[0]
+    assert_held(&core.mutex)
     take_waiting(job)
     untick(job, &dropped)
     core.dropped += 1
@@ -408,6 +429,7 @@ cdef void job_put_backlogs_back(Core *core) noexcept nogil:
     cdef Slot *slot
     cdef Job *job
     cdef Waiting latest
+    assert_held(&core.mutex)
     if not core.backlog:
         return
     for index in range(1, core.slots.top):
@@ -427,6 +449,7 @@ cdef void job_feed_all(Core *core) noexcept nogil:
     """Lets backlogs go on after a stop that was taken back: runs may have ended meanwhile."""
     cdef uint32_t index
     cdef Slot *slot
+    assert_held(&core.mutex)
     if not core.backlog:
         return
     for index in range(1, core.slots.top):
@@ -439,6 +462,7 @@ cdef void job_abandon(Core *core, uint32_t index) noexcept nogil:
     """In the child of a fork: forgets runs whose threads are the parent's; managed ones are left to their manager."""
     cdef Slot *slot = slot_at(core, index)
     cdef Job *job
+    assert_held(&core.mutex)
     if slot.state == FREE or slot.state == ZOMBIE or slot.flags & MANAGED:
         return
     job = job_at(core, slot.record)
@@ -449,4 +473,5 @@ cdef void job_abandon(Core *core, uint32_t index) noexcept nogil:
 
 cdef int64_t job_next_due(Core *core, const Slot *slot) noexcept nogil:
     """When the first of the runs that wait was due."""
+    assert_held(&core.mutex)
     return first_waiting(job_at(core, slot.record)).due

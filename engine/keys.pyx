@@ -12,7 +12,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdlib cimport calloc, free
 
-from .platform cimport LARGE, LARGE_PAGE, large_alloc, large_free, lock, unlock
+from .platform cimport LARGE, LARGE_PAGE, assert_free, assert_held, large_alloc, large_free, lock, unlock
 from .slab cimport slab_free, slab_give, slab_init, slab_reserve, slab_room, slab_take
 
 cdef enum:
@@ -131,6 +131,7 @@ cdef int keys_find(KeyTable *table, Mutex *mutex, PyObject *key, Py_hash_t hash,
     cdef KeyEntry *entry
     cdef PyObject *other
     cdef int equal
+    assert_held(mutex)
     found[0] = 0
     while table.count and table.tags[place] != EMPTY_TAG:
         if table.tags[place] == tag:
@@ -146,6 +147,7 @@ cdef int keys_find(KeyTable *table, Mutex *mutex, PyObject *key, Py_hash_t hash,
                 version = table.version
                 Py_INCREF(<object>other)
                 unlock(mutex)
+                assert_free(mutex)
                 try:
                     equal = PyObject_RichCompareBool(<object>other, <object>key, Py_EQ)
                 finally:

@@ -7,12 +7,15 @@ something comes due the leader runs it itself, and on its way there tells a park
 The loop's own thread stands aside.  It looks only while all workers are inside callbacks: then it moves what comes due
 into the ready ring, so that slots are taken, coalesced and queued when they are due, and runs alarms.
 
+C functions are called by whoever waits, in between two sleeps: the loop's thread, the leader, or, while all workers are
+inside callbacks, the loop's thread in the leader's stead.  So there is one at a time.
+
 All functions are called with the core's mutex held, except `wait_for_work` and `drain_park`.
 """
 
 from libc.stdint cimport int64_t, uint32_t
 
-from .core cimport Core
+from .core cimport Core, Runner
 from .waiters cimport WakeEvent
 
 
@@ -30,6 +33,6 @@ cdef bint has_work(Core *core, int64_t now) noexcept nogil
 cdef int64_t sleep_until(Core *core, int64_t now) noexcept nogil
 cdef void leave_loop(Core *core) noexcept nogil
 cdef bint is_over(Core *core, uint32_t epoch) noexcept nogil
-cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd) noexcept nogil
-cdef void drain_park(Core *core, uint32_t epoch, WakeEvent event) noexcept nogil
+cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd, Runner *runner) noexcept nogil
+cdef void drain_park(Core *core, uint32_t epoch, WakeEvent event, Runner *runner) noexcept nogil
 cdef void promote(Core *core, int64_t now) noexcept nogil

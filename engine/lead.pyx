@@ -2,11 +2,13 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from .core cimport STARTED, STOPPED, Core, has_tidings, saturating_add, time_left
+from .core cimport STARTED, STOPPED, Core, Runner, has_tidings, saturating_add, time_left
 from .drains cimport core_set_phase, drains_summon, drains_wanted
+from .natives cimport native_due, native_first, natives_run
 from .platform cimport (
     LONGEST_WAIT,
     NEVER,
+    assert_held,
     condition_signal,
     condition_wait,
     condition_wait_until,
@@ -33,15 +35,17 @@ cdef enum:
 
 cdef bint has_work(Core *core, int64_t now) noexcept nogil:
     """Whether there is something for the loop's thread to do, with the GIL."""
+    assert_held(&core.mutex)
     if core.workers == 0:
-        return core.heap.size != 0 and core.heap.nodes[0].when <= now
+        return core.heap.size != 0 and core.heap.nodes[0].when <= now and not native_first(core)
     return drains_wanted(core) != 0 or core_alarm_due(core, now)
 
 
 cdef int64_t sleep_until(Core *core, int64_t now) noexcept nogil:
     cdef int64_t due = core.heap.nodes[0].when if core.heap.size else NEVER
     cdef int64_t grace = saturating_add(now, DRAIN_GRACE_NS)
-    if (core.drains - core.parked > core.busy or core.napping) and due < grace:
+    assert_held(&core.mutex)
+    if (core.drains - core.parked > core.busy or core.napping) and due < grace and not native_first(core):
         # A drain between two callbacks takes what comes due, and wakes the loop if it ends before that.
         return grace
     return due
@@ -55,10 +59,11 @@ cdef bint leaves_it_to_drains(const Core *core, uint64_t *seen) noexcept nogil:
     """
     cdef bint get_on = core.started != seen[0]
     seen[0] = core.started
-    return get_on and core.drains - core.parked + core.napping >= core.workers and not core.alarms
+    return get_on and core.drains - core.parked + core.napping >= core.workers and not (core.alarms or core.natives)
 
 
 cdef void leave_loop(Core *core) noexcept nogil:
+    assert_held(&core.mutex)
     core_put_back(core)
     core.looping = False
     core_set_phase(core, STOPPED)
@@ -67,6 +72,7 @@ cdef void leave_loop(Core *core) noexcept nogil:
 
 cdef bint is_over(Core *core, uint32_t epoch) noexcept nogil:
     """Whether the loop of this start must end; if so, the core is a stopped one, or that of another start already."""
+    assert_held(&core.mutex)
     if core.epoch != epoch:
         return True
     if core.phase == STARTED:
@@ -96,6 +102,7 @@ cdef void sleep(Core *core, int signal_fd, int64_t now, int64_t until) noexcept 
     cdef int64_t longest = LONGEST_WAIT
     cdef int64_t asleep = until if until == NEVER else until - core.spin
     cdef bint woken = False
+    assert_held(&core.mutex)
     core.sleep_until = until
     core.sleeping = True
     if core.on_wall and not waker_watch_clock(&core.waker):
@@ -112,11 +119,14 @@ cdef void sleep(Core *core, int signal_fd, int64_t now, int64_t until) noexcept 
 
 # -- the loop's thread ----------------------------------------------------------------------------------------------
 
-cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd) noexcept nogil:
-    """Sleeps until something is due that needs the GIL; due timers reach the ready ring without it.  No mutex held."""
+cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd, Runner *runner) noexcept nogil:
+    """Sleeps until something is due that needs the GIL; due timers reach the ready ring without it.  No mutex held.
+
+    `runner`: that of the calling thread, which calls C functions here.
+    """
     cdef int64_t now
     cdef uint64_t seen = 0
-    cdef size_t collected = 0
+    cdef size_t collected = 0, called
     lock(&core.mutex)
     while True:
         if is_over(core, epoch):
@@ -140,40 +150,66 @@ cdef Outcome wait_for_work(Core *core, uint32_t epoch, int signal_fd) noexcept n
                 unlock(&core.mutex)      # registrations and drains get a turn
                 lock(&core.mutex)
                 continue
+        called = call_natives(core, epoch, now, runner)
+        if called:
+            now = monotonic_ns()
         core_prune(core)
         if has_work(core, now):
             unlock(&core.mutex)
             return WORK
+        if called and signal_fd < 0:
+            continue
         if has_tidings(core) or (collected and core.waiters != NULL):
             unlock(&core.mutex)          # what was due was coalesced: that may be what somebody waits for
             return LOOK
         if core.following:
             stand_aside(core, now)
             continue
-        sleep(core, signal_fd, now, sleep_until(core, now))
-        if signal_fd >= 0:
+        if not called:
+            sleep(core, signal_fd, now, sleep_until(core, now))
+        if signal_fd >= 0:               # with the GIL: what needs none goes first
+            call_natives(core, epoch, monotonic_ns(), runner)
             unlock(&core.mutex)
             return LOOK
+
+
+cdef size_t call_natives(Core *core, uint32_t epoch, int64_t now, Runner *runner) noexcept nogil:
+    """Calls C functions that are due; how many.  The mutex is given back meanwhile."""
+    cdef size_t called
+    assert_held(&core.mutex)
+    if not native_due(core, now):
+        return 0
+    core.standing_in = core.following
+    called = natives_run(core, epoch, now, runner)
+    if core.standing_in and core.epoch == epoch:
+        core.standing_in = False
+        if core.parked and not (core.led or core.outgoing):
+            core.heir = True
+            condition_signal(&core.condition)
+    return called
 
 
 cdef void stand_aside(Core *core, int64_t now) noexcept nogil:
     """Waits while all workers are inside callbacks, until shortly after the next deadline.
 
-    Nothing can run at that time, so it is not to be met exactly.  A worker that is free meanwhile takes the lead again
-    without a signal, and it would only be in the way of one that wakes at the deadline.
+    No callback of Python can run at that time, so it is not to be met exactly.  A worker that is free meanwhile takes
+    the lead again without a signal, and it would only be in the way of one that wakes at the deadline.
     """
     cdef int64_t until = core.heap.nodes[0].when if core.heap.size else NEVER
+    assert_held(&core.mutex)
     if core.on_wall:
         until = min(until, saturating_add(now, CLOCK_LOOK_NS))
-    core.aside_until = saturating_add(until, ASIDE_NS)
+    core.aside_until = until if native_first(core) else saturating_add(until, ASIDE_NS)
     condition_wait_until(&core.aside, &core.mutex, core.aside_until)
     core.aside_until = -NEVER
 
 
 # -- drains ---------------------------------------------------------------------------------------------------------
 
-cdef void drain_park(Core *core, uint32_t epoch, WakeEvent event) noexcept nogil:
+cdef void drain_park(Core *core, uint32_t epoch, WakeEvent event, Runner *runner) noexcept nogil:
     """Lets a drain wait until there is something for it to do, or its start is over.  No mutex held.
+
+    `runner`: that of the calling thread, which calls C functions if it leads.
 
     `event`: what wakes a loop that waits through a user's clock.  A child that is forked meanwhile has no such thread,
     hence no look at `forks`.
@@ -181,7 +217,7 @@ cdef void drain_park(Core *core, uint32_t epoch, WakeEvent event) noexcept nogil
     lock(&core.mutex)
     if core.epoch == epoch:
         if core.following:
-            follow(core, epoch)
+            follow(core, epoch, runner)
         else:
             await_summons(core, epoch, event)
     unlock(&core.mutex)
@@ -189,11 +225,13 @@ cdef void drain_park(Core *core, uint32_t epoch, WakeEvent event) noexcept nogil
 
 cdef bint sleeps_too_long(Core *core) noexcept nogil:
     """Whether somebody sleeps past the first of the heap, and must be woken by the caller."""
+    assert_held(&core.mutex)
     core_prune(core)
     return core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when)
 
 
 cdef void await_summons(Core *core, uint32_t epoch, WakeEvent event) noexcept nogil:
+    assert_held(&core.mutex)
     core.parked += 1
     if event is None and nap(core, epoch):
         return
@@ -225,6 +263,8 @@ cdef bint nap(Core *core, uint32_t epoch) noexcept nogil:
     due = core.heap.nodes[0].when if core.heap.size else NEVER
     if core.napping or core.summons or core.phase != STARTED or due > saturating_add(now, DRAIN_GRACE_NS):
         return False
+    if core.natives:
+        return False                     # the loop calls them itself
     core.napping = True
     condition_wait_until(&core.condition, &core.mutex, due)
     if core.epoch != epoch:
@@ -242,6 +282,7 @@ cdef bint nap(Core *core, uint32_t epoch) noexcept nogil:
 cdef void promote(Core *core, int64_t now) noexcept nogil:
     """Sees to it that somebody waits for the next deadline, as the caller is about to do something else."""
     cdef int64_t due
+    assert_held(&core.mutex)
     if core.led or core.heir or core.outgoing:
         return
     if core.parked:
@@ -253,24 +294,41 @@ cdef void promote(Core *core, int64_t now) noexcept nogil:
         condition_signal(&core.aside)
 
 
-cdef void lead(Core *core, uint32_t epoch) noexcept nogil:
+cdef void step_down(Core *core, int64_t now) noexcept nogil:
+    """Ends the lead of a worker of an earlier start: one of the present start's may lead now."""
+    assert_held(&core.mutex)
+    core.outgoing = False
+    promote(core, now)
+
+
+cdef void lead(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
     """Waits for something to do, as the only one.  What came due is in the ready ring afterwards."""
     cdef int64_t now
-    cdef size_t collected
+    cdef size_t collected, called
+    assert_held(&core.mutex)
     core.led = True
     while True:
         if core.keeps_wall:
             core_see_wall(core, wall_offset_ns(), monotonic_ns())
         now = monotonic_ns()
         collected = core_collect_due(core, now, BATCH)
+        called = natives_run(core, epoch, now, runner) if native_due(core, now) else 0
+        if called:
+            now = monotonic_ns()
+            if core.epoch != epoch:
+                step_down(core, now)
+                return
+            if core.phase != STARTED:
+                break
         core_prune(core)
         if (core.ring_count != core.zombies or core_alarm_due(core, now) or has_tidings(core)
                 or (collected and core.waiters != NULL)):
             break
+        if called:
+            continue
         sleep(core, -1, now, core.heap.nodes[0].when if core.heap.size else NEVER)
         if core.epoch != epoch:
-            core.outgoing = False        # another start's worker may lead now
-            promote(core, now)
+            step_down(core, now)
             return
         if core.phase != STARTED:
             break
@@ -278,16 +336,17 @@ cdef void lead(Core *core, uint32_t epoch) noexcept nogil:
     drains_summon(core)                  # this worker takes one run; the others go on
 
 
-cdef void follow(Core *core, uint32_t epoch) noexcept nogil:
+cdef void follow(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
     """Waits, parked or in the lead, until there is something for this worker to do, or its start is over."""
+    assert_held(&core.mutex)
     core.parked += 1
     if sleeps_too_long(core):            # as of what the run that this worker has just ended comes next
         waker_wake(&core.waker)
     while core.phase == STARTED and not core.summons and core.ring_count == core.zombies:
-        if not (core.led or core.outgoing):
+        if not (core.led or core.outgoing or core.standing_in):
             core.parked -= 1
             core.heir = False
-            lead(core, epoch)
+            lead(core, epoch, runner)
             return
         condition_wait(&core.condition, &core.mutex)
         if core.epoch != epoch:

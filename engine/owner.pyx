@@ -2,16 +2,20 @@
 
 A core's slots are invisible to the collector, so `_Core` shows them: its traverse and clear functions are wrapped, the
 generated ones called first.  It is final, since a subclass made by Cython would bypass the wrappers.
+
+With the owner goes everything that it owns, so from then on C code that still counts on the core can add nothing.
 """
 
 cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
 
-from .core cimport JOB, Core, References, Slot, core_new, core_release, drop, job_at, slot_at
+from .core cimport JOB, NATIVE, Core, References, Slot, core_new, core_release, drop, job_at, slot_at
 from .interpreter cimport ClearFunction, TraverseFunction, TypeSlots, VisitFunction
 from .keys cimport keys_at
+from .natives cimport Native, native_detach, native_release
 from .platform cimport lock, unlock
+from .slab cimport CHUNK_ITEMS
 from .timers cimport core_detach
 
 
@@ -26,6 +30,9 @@ cdef class _Core:
 
     def __dealloc__(self):
         if self.c != NULL:               # there was memory for it
+            lock(&self.c.mutex)
+            self.c.gone = True
+            unlock(&self.c.mutex)
             drop_everything(self.c)
             core_release(self.c)
 
@@ -33,19 +40,26 @@ cdef class _Core:
 cdef void drop_everything(Core *core) noexcept:
     """Cancels all timers, one at a time, since each destructor may add or cancel some.  No mutex held."""
     cdef References garbage
+    cdef Native native
     cdef uint32_t index = 1
-    cdef bint found
+    cdef bint found, is_native
     while True:
         lock(&core.mutex)
         while index < core.slots.top and slot_at(core, index).callback == NULL:
             index += 1
         found = index < core.slots.top
-        if found:
+        is_native = found and slot_at(core, index).flags & NATIVE
+        if is_native:
+            native_detach(core, index, &native)
+        elif found:
             core_detach(core, index, False, &garbage)
         unlock(&core.mutex)
         if not found:
             return
-        drop(&garbage)
+        if is_native:
+            native_release(&native)
+        else:
+            drop(&garbage)
 
 
 cdef TraverseFunction traverse_members = (<TypeSlots *>_Core).tp_traverse
@@ -55,18 +69,39 @@ cdef ClearFunction clear_members = (<TypeSlots *>_Core).tp_clear
 cdef int traverse(PyObject *self, VisitFunction visit, void *argument) noexcept:
     """Visits every reference in slots and keys.
 
-    Needs no mutex: the pointers change only under the GIL, which the collector holds.
+    Slots that hold references change only under the GIL, which the collector holds, but those of C functions at any
+    time, and a table may grow for them: hence the mutex.  It is given back now and then.
     """
     cdef Core *core = (<_Core>self).c
-    cdef Slot *slot
     cdef PyObject *key
-    cdef uint32_t i
+    cdef uint32_t i = 1
     cdef int result = traverse_members(self, visit, argument)
-    if result or core == NULL:
+    if core == NULL:
         return result
-    for i in range(1, core.slots.top):
+    while not result and i < core.slots.top:
+        lock(&core.mutex)
+        result = traverse_slots(core, i, visit, argument)
+        unlock(&core.mutex)
+        i += CHUNK_ITEMS
+    if result:
+        return result
+    for i in range(1, core.keys.entries.top):
+        key = keys_at(&core.keys, i).key
+        if key != NULL:
+            result = visit(key, argument)
+            if result:
+                return result
+    return 0
+
+
+cdef int traverse_slots(Core *core, uint32_t begin, VisitFunction visit, void *argument) noexcept:
+    """Visits the references of CHUNK_ITEMS slots.  The mutex is held: what `visit` does is the collector's own code."""
+    cdef Slot *slot
+    cdef uint32_t i
+    cdef int result
+    for i in range(begin, min(begin + CHUNK_ITEMS, core.slots.top)):
         slot = slot_at(core, i)
-        if slot.callback == NULL:
+        if slot.callback == NULL or slot.flags & NATIVE:
             continue
         result = visit(slot.callback, argument)
         if not result and slot.receiver != NULL:
@@ -77,12 +112,6 @@ cdef int traverse(PyObject *self, VisitFunction visit, void *argument) noexcept:
             result = visit(job_at(core, slot.record).schedule.owner, argument)
         if result:
             return result
-    for i in range(1, core.keys.entries.top):
-        key = keys_at(&core.keys, i).key
-        if key != NULL:
-            result = visit(key, argument)
-            if result:
-                return result
     return 0
 
 

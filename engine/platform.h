@@ -1,5 +1,5 @@
-/* The platform calls of the engine, all of them: a mutex and its condition, a
- * waker, two clocks, memory, fork hooks and a few atomics.
+/* The platform calls of the engine: a waker, two clocks, memory, fork hooks and
+ * a few atomics here, a mutex and its condition in mutex.h.
  *
  * Everything is `static inline` and free of Python: callable without the GIL.
  * Linux waits with ppoll on an eventfd, which ends early for a signal and is
@@ -178,75 +178,7 @@ static inline long pysched_sleep_slack(long slack_ns) {
 #endif
 }
 
-/* ------------------------------------------------------------------ mutex */
-
-#if defined(_WIN32)
-typedef SRWLOCK pysched_mutex;
-static inline void pysched_mutex_init(pysched_mutex *mutex) { InitializeSRWLock(mutex); }
-static inline void pysched_mutex_destroy(pysched_mutex *mutex) { (void)mutex; }
-static inline void pysched_mutex_lock(pysched_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
-static inline void pysched_mutex_unlock(pysched_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
-#else
-typedef pthread_mutex_t pysched_mutex;
-static inline void pysched_mutex_init(pysched_mutex *mutex) { pthread_mutex_init(mutex, NULL); }
-static inline void pysched_mutex_destroy(pysched_mutex *mutex) { pthread_mutex_destroy(mutex); }
-static inline void pysched_mutex_lock(pysched_mutex *mutex) { pthread_mutex_lock(mutex); }
-static inline void pysched_mutex_unlock(pysched_mutex *mutex) { pthread_mutex_unlock(mutex); }
-#endif
-
-/* -------------------------------------------------------------- condition */
-
-/* Several threads wait, each for a signal or a broadcast; a wait may end for
- * no reason.  In the child of a fork a condition is initialised anew: its
- * waiters are gone. */
-
-#if defined(_WIN32)
-typedef CONDITION_VARIABLE pysched_condition;
-static inline void pysched_condition_init(pysched_condition *condition) { InitializeConditionVariable(condition); }
-static inline void pysched_condition_destroy(pysched_condition *condition) { (void)condition; }
-static inline void pysched_condition_wait(pysched_condition *condition, pysched_mutex *mutex) {
-    SleepConditionVariableSRW(condition, mutex, INFINITE, 0);
-}
-static inline void pysched_condition_wait_until(pysched_condition *condition, pysched_mutex *mutex, int64_t until_ns) {
-    int64_t timeout_ms = (until_ns - pysched_monotonic_ns()) / 1000000 + 1;
-    if (timeout_ms > 0)
-        SleepConditionVariableSRW(condition, mutex, (DWORD)(timeout_ms < INFINITE - 1LL ? timeout_ms : INFINITE - 1LL), 0);
-}
-static inline void pysched_condition_signal(pysched_condition *condition) { WakeConditionVariable(condition); }
-static inline void pysched_condition_broadcast(pysched_condition *condition) { WakeAllConditionVariable(condition); }
-#else
-typedef pthread_cond_t pysched_condition;
-static inline void pysched_condition_init(pysched_condition *condition) {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-#  if !defined(__APPLE__)
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-#  endif
-    pthread_cond_init(condition, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
-static inline void pysched_condition_destroy(pysched_condition *condition) { pthread_cond_destroy(condition); }
-static inline void pysched_condition_wait(pysched_condition *condition, pysched_mutex *mutex) {
-    pthread_cond_wait(condition, mutex);
-}
-/* At most until `until_ns` of the monotonic clock (PYSCHED_NEVER: without limit). */
-static inline void pysched_condition_wait_until(pysched_condition *condition, pysched_mutex *mutex, int64_t until_ns) {
-    if (until_ns == PYSCHED_NEVER) {
-        pthread_cond_wait(condition, mutex);
-        return;
-    }
-#  if defined(__APPLE__)
-    int64_t left_ns = until_ns - pysched_monotonic_ns();
-    struct timespec relative = {left_ns / 1000000000LL, left_ns % 1000000000LL};
-    if (left_ns > 0) pthread_cond_timedwait_relative_np(condition, mutex, &relative);
-#  else
-    struct timespec absolute = {until_ns / 1000000000LL, until_ns % 1000000000LL};
-    pthread_cond_timedwait(condition, mutex, &absolute);
-#  endif
-}
-static inline void pysched_condition_signal(pysched_condition *condition) { pthread_cond_signal(condition); }
-static inline void pysched_condition_broadcast(pysched_condition *condition) { pthread_cond_broadcast(condition); }
-#endif
+#include "mutex.h"
 
 /* ------------------------------------------------------------------ waker */
 

@@ -1,4 +1,4 @@
-"""Declarations of `platform.h`: mutex, waker, clocks, fork hooks; none needs the GIL."""
+"""Declarations of `platform.h` and `mutex.h`: mutex, waker, clocks, fork hooks; none needs the GIL."""
 
 from libc.stdint cimport int64_t, uint64_t
 
@@ -13,6 +13,12 @@ cdef extern from "platform.h" nogil:
     void mutex_destroy "pysched_mutex_destroy"(Mutex *mutex) noexcept
     void lock "pysched_mutex_lock"(Mutex *mutex) noexcept
     void unlock "pysched_mutex_unlock"(Mutex *mutex) noexcept
+    void mutex_renew "pysched_mutex_renew"(Mutex *mutex) noexcept
+
+    # Nothing, unless it is a debug build.
+    const bint DEBUG "PYSCHED_DEBUG"
+    void assert_held "PYSCHED_ASSERT_HELD"(const Mutex *mutex) noexcept      # by this thread
+    void assert_free "PYSCHED_ASSERT_FREE"(const Mutex *mutex) noexcept      # this thread holds none, be it this or not
 
     ctypedef struct Condition "pysched_condition":
         pass

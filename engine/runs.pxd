@@ -3,11 +3,12 @@
 All functions are called with the core's mutex held.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from .core cimport Core, References, Run
 
 
+cdef bint core_tick(Core *core, uint32_t index, int64_t now, int64_t *due, uint64_t *tie) noexcept nogil
 cdef bint core_take_due(Core *core, int64_t now, bint only_first, Run *run) noexcept
 cdef bint core_take_ready(Core *core, int64_t now, bint keep, Run *run) noexcept
 cdef bint core_alarm_due(Core *core, int64_t now) noexcept nogil

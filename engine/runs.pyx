@@ -8,6 +8,7 @@ from .core cimport (
     HELD,
     JOB,
     MANAGED,
+    NATIVE,
     NO_REPEAT,
     PENDING,
     READY,
@@ -39,7 +40,7 @@ from .jobs cimport (
 )
 from .keys cimport KeyEntry, keys_at, keys_remove
 from .lateness cimport histogram_remove
-from .platform cimport NEVER
+from .platform cimport NEVER, assert_held
 from .starts cimport begin_run, ring_append, share_references
 from .timers cimport (
     core_bound_stale,
@@ -71,7 +72,7 @@ cdef void rearm_root(Core *core, uint32_t index, Slot *slot, int64_t when) noexc
     expect_root(core)
 
 
-cdef bint tick(Core *core, uint32_t index, int64_t now, int64_t *due, uint64_t *tie) noexcept nogil:
+cdef bint core_tick(Core *core, uint32_t index, int64_t now, int64_t *due, uint64_t *tie) noexcept nogil:
     """Takes the periodic timer at the root, due by `now`, on to its next slot: whether a run of it starts now.
 
     If so, `due` and `tie` are those of the run.  Slots that came due while the timer was queued or running are
@@ -81,6 +82,7 @@ cdef bint tick(Core *core, uint32_t index, int64_t now, int64_t *due, uint64_t *
     cdef Record *record = record_at(core, slot.record)
     cdef int64_t when = slot.when
     cdef int64_t passed
+    assert_held(&core.mutex)
     core_keep_order(core)               # now, so that `tie` and the tie that follows it are of one numbering
     if record.waiting or record.active:
         passed = (now - when) // record.period + 1
@@ -107,6 +109,7 @@ cdef bint tick(Core *core, uint32_t index, int64_t now, int64_t *due, uint64_t *
 cdef bint hold_back(Core *core, uint32_t index, Slot *slot) noexcept nogil:
     """Sets a due command aside if a command of its key is running; it goes on when that one has ended."""
     cdef KeyEntry *key
+    assert_held(&core.mutex)
     if not (slot.flags & COMMAND and slot.key):
         return False
     key = keys_at(&core.keys, slot.key)
@@ -157,13 +160,15 @@ cdef inline void start_single(Core *core, uint32_t index, Run *run, int64_t now,
 cdef bint core_take_due(Core *core, int64_t now, bint only_first, Run *run) noexcept:
     """Starts the earliest timer due by `now`, straight from the heap; False if there is none.  Needs the GIL.
 
-    With `only_first`, False too if the earliest one's slots were coalesced: the next may be due later.
+    False too if that one is a C function's, which is left where it is; and, with `only_first`, if its slots were
+    coalesced: the next may be due later.
     """
     cdef Node *root
     cdef uint32_t index
     cdef Slot *slot
     cdef int64_t due
     cdef uint64_t tie
+    assert_held(&core.mutex)
     while core.heap.size and core.heap.nodes[0].when <= now:
         root = &core.heap.nodes[0]
         index = <uint32_t>(root.tie & SLOT_MASK)
@@ -171,13 +176,15 @@ cdef bint core_take_due(Core *core, int64_t now, bint only_first, Run *run) noex
         if slot.tie != root.tie:
             heap_pop(&core.heap)
             core.stale -= 1
-        elif slot.flags & JOB:
+        elif slot.flags & (JOB | NATIVE):
+            if slot.flags & NATIVE:
+                return False
             if job_tick(core, index, now):
                 return core_take_ready(core, now, False, run)
             if only_first:
                 return False
         elif slot.record:
-            if tick(core, index, now, &due, &tie):
+            if core_tick(core, index, now, &due, &tie):
                 start_periodic(core, index, run, due, now)
                 return True
             if only_first:
@@ -194,6 +201,7 @@ cdef bint core_take_due(Core *core, int64_t now, bint only_first, Run *run) noex
 
 cdef bint core_alarm_due(Core *core, int64_t now) noexcept nogil:
     """Whether the first of the heap is an alarm, and due."""
+    assert_held(&core.mutex)
     core_prune(core)
     return (core.heap.size != 0 and core.heap.nodes[0].when <= now
             and slot_at(core, <uint32_t>(core.heap.nodes[0].tie & SLOT_MASK)).flags & ALARM != 0)
@@ -202,7 +210,7 @@ cdef bint core_alarm_due(Core *core, int64_t now) noexcept nogil:
 cdef size_t core_collect_due(Core *core, int64_t now, size_t limit) noexcept nogil:
     """Moves timers due by `now` into the ready ring, at most `limit` nodes a call; how many nodes it looked at.
 
-    Stops at an alarm, which is the loop's own.
+    Stops at an alarm or a C function, which are the loop's own.
     """
     cdef Node *root
     cdef uint32_t index
@@ -211,6 +219,7 @@ cdef size_t core_collect_due(Core *core, int64_t now, size_t limit) noexcept nog
     cdef size_t looked = 0
     cdef int64_t due
     cdef uint64_t tie
+    assert_held(&core.mutex)
     while looked < limit and core.heap.size and core.heap.nodes[0].when <= now:
         looked += 1
         root = &core.heap.nodes[0]
@@ -221,10 +230,10 @@ cdef size_t core_collect_due(Core *core, int64_t now, size_t limit) noexcept nog
             core.stale -= 1
         elif slot.flags & JOB:
             job_tick(core, index, now)
-        elif slot.flags & ALARM:
+        elif slot.flags & (ALARM | NATIVE):
             return looked - 1
         elif slot.record:
-            if tick(core, index, now, &due, &tie):
+            if core_tick(core, index, now, &due, &tie):
                 record = record_at(core, slot.record)
                 record.waiting = 1
                 record.waiting_when = due
@@ -267,6 +276,7 @@ cdef bint core_take_ready(Core *core, int64_t now, bint keep, Run *run) noexcept
     cdef uint32_t index
     cdef Slot *slot
     cdef Record *record
+    assert_held(&core.mutex)
     while core.ring_count:
         index = core.ring[core.ring_head & core.ring_mask]
         core.ring_head = (core.ring_head + 1) & core.ring_mask
@@ -297,6 +307,7 @@ cdef bint core_take_ready(Core *core, int64_t now, bint keep, Run *run) noexcept
 cdef void core_accept(Core *core, Run *run, References *garbage) noexcept nogil:
     """An executor has taken a run whose slot was kept: a one-shot's slot and key are free now."""
     cdef Slot *slot = slot_at(core, run.slot)
+    assert_held(&core.mutex)
     if run.periodic:
         return
     if slot.generation != run.generation:
@@ -311,6 +322,7 @@ cdef void core_accept(Core *core, Run *run, References *garbage) noexcept nogil:
 
 cdef void core_unstart(Core *core, const Run *run) noexcept nogil:
     """An executor did not start a run after all."""
+    assert_held(&core.mutex)
     core.started -= 1
     histogram_remove(&core.lateness, run.late)
 
@@ -318,6 +330,7 @@ cdef void core_unstart(Core *core, const Run *run) noexcept nogil:
 cdef void core_refuse(Core *core, Run *run) noexcept nogil:
     """An executor did not take a run: it was never started, and waits where it waited before."""
     cdef Slot *slot = slot_at(core, run.slot)
+    assert_held(&core.mutex)
     core.running -= 1
     core_unstart(core, run)
     if slot.generation != run.generation:
@@ -346,6 +359,7 @@ cdef void core_finish(Core *core, Run *run, int64_t now, int64_t repeat_at, Refe
     cdef Record *record
     cdef KeyEntry *key
     cdef bint same
+    assert_held(&core.mutex)
     core.running -= 1
     core.errors += run.failed
     if run.flags & JOB:
@@ -399,6 +413,7 @@ cdef void core_put_back(Core *core) noexcept nogil:
     cdef Slot *slot
     cdef Record *record
     cdef int64_t passed
+    assert_held(&core.mutex)
     if core.ring_count:
         core_drop_stale(core)            # each periodic timer here leaves a stale node: room for one is reserved
     while core.ring_count:
@@ -437,6 +452,7 @@ cdef int64_t core_next_due(Core *core) noexcept nogil:
     cdef uint32_t i, index
     cdef int64_t due = NEVER
     cdef Slot *slot
+    assert_held(&core.mutex)
     for i in range(core.ring_count):
         index = core.ring[(core.ring_head + i) & core.ring_mask]
         slot = slot_at(core, index)
@@ -458,6 +474,7 @@ cdef void core_abandon_runs(Core *core) noexcept nogil:
     """
     cdef uint32_t index
     cdef Slot *slot
+    assert_held(&core.mutex)
     core.running = 0
     for index in range(1, core.slots.top):
         slot = slot_at(core, index)

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t, uint64_t
 
 from .core cimport Core, Job, saturating_add, shifted
-from .platform cimport NEVER
+from .platform cimport NEVER, assert_held
 from .schedule cimport schedule_latest, schedule_next
 
 cdef enum:
@@ -13,6 +13,7 @@ cdef enum:
 cdef int64_t job_draw(Core *core, int64_t limit) noexcept nogil:
     """A number from 0 to below `limit`, by xorshift64* (Vigna, 2016): good enough to spread load."""
     cdef uint64_t x = core.random
+    assert_held(&core.mutex)
     x ^= x >> 12
     x ^= x << 25
     x ^= x >> 27
@@ -23,6 +24,7 @@ cdef int64_t job_draw(Core *core, int64_t limit) noexcept nogil:
 cdef int64_t job_delay(Core *core, const Job *job) noexcept nogil:
     """How much later than its slot the job is due this time: its own delay, and its jitter, drawn anew at each call."""
     cdef int64_t delay = 0
+    assert_held(&core.mutex)
     if is_single(job):
         return 0
     if job.rare != NULL:
@@ -34,6 +36,7 @@ cdef int64_t job_delay(Core *core, const Job *job) noexcept nogil:
 
 cdef int64_t job_due(Core *core, const Job *job) noexcept nogil:
     """When the job's slot is due, on the monotonic clock."""
+    assert_held(&core.mutex)
     if job.slot == NEVER:
         return NEVER
     return saturating_add(shifted(job.slot, -planned_offset_of(core, job)), job_delay(core, job))

@@ -4,7 +4,20 @@ cimport cython
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from .core cimport DISABLED, FAILING, IMMEDIATE, PENDING, SINGLE, UNTOLD, WALL, Core, Slot, job_at, slot_at
+from .core cimport (
+    DISABLED,
+    FAILING,
+    IMMEDIATE,
+    PENDING,
+    SINGLE,
+    UNTOLD,
+    WALL,
+    Core,
+    Slot,
+    before_foreign_code,
+    job_at,
+    slot_at,
+)
 from .heap cimport SLOT_BITS
 from .jobs cimport job_passed
 from .platform cimport NEVER
@@ -50,6 +63,7 @@ cdef class Snapshot:
         raise TypeError("snapshots are made by an engine")
 
     def __dealloc__(self):
+        before_foreign_code()
         Py_XDECREF(self.copy.callback)
         Py_XDECREF(self.copy.receiver)
         Py_XDECREF(self.copy.schedule)

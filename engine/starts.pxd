@@ -3,7 +3,7 @@
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int64_t, uint32_t
 
-from .core cimport ALARM, Core, Run, Slot
+from .core cimport ALARM, Core, Run, Slot, count_references
 from .lateness cimport histogram_add
 
 
@@ -37,3 +37,4 @@ cdef inline void share_references(Run *run) noexcept:
         Py_INCREF(<object>run.references.receiver)
     if run.references.arguments != NULL:
         Py_INCREF(<object>run.references.arguments)
+    count_references(1 + (run.references.receiver != NULL) + (run.references.arguments != NULL))

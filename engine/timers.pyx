@@ -1,7 +1,7 @@
 """See timers.pxd."""
 
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF, Py_XDECREF
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
@@ -27,6 +27,7 @@ from .core cimport (
     Record,
     References,
     Slot,
+    count_references,
     drop,
     job_at,
     record_at,
@@ -47,7 +48,7 @@ from .heap cimport (
     heap_sort,
 )
 from .keys cimport KeyEntry, key_hash, keys_add, keys_at, keys_find, keys_remove, keys_reserve
-from .platform cimport NEVER, condition_signal, lock, unlock
+from .platform cimport NEVER, assert_held, condition_signal, lock, unlock
 from .slab cimport CHUNK_ITEMS, slab_give, slab_reserve, slab_room, slab_take
 from .waiters cimport core_notify
 
@@ -62,6 +63,7 @@ cdef int reserve_ring(Core *core) noexcept nogil:
     cdef size_t needed = core.slots.chunk_count * CHUNK_ITEMS + core.instances
     cdef size_t wider
     cdef uint32_t *ring
+    assert_held(&core.mutex)
     if room >= needed:
         return 0
     wider = room if room else CHUNK_ITEMS
@@ -86,6 +88,7 @@ cdef int core_reserve(Core *core, size_t slots, size_t records) noexcept nogil:
     All growth of slots, heap and ring happens here, at a registration, so that the loop never needs memory.
     """
     cdef int failure
+    assert_held(&core.mutex)
     slots += core.reserved
     if (not records and slab_room(&core.slots) >= slots and core.slots.top + slots + core.instances <= core.ring_mask
             and core.heap.size + core.outside + core.periodic + slots <= core.heap.capacity):
@@ -112,12 +115,14 @@ cdef int raise_shortage(int failure) except -1:
 
 cdef void core_keep_order(Core *core) noexcept nogil:
     """Makes sure that the next two ties need no new numbering.  Pointers to nodes end here."""
+    assert_held(&core.mutex)
     if core.order >= ORDER_LIMIT - 3:
         core_renumber(core)
 
 
 cdef uint64_t core_next_tie(Core *core, uint32_t index) noexcept nogil:
     """The tie of a submission that happens now.  Pointers to nodes end here."""
+    assert_held(&core.mutex)
     core_keep_order(core)
     core.order += 1
     return core.order << SLOT_BITS | index
@@ -127,20 +132,28 @@ cdef uint64_t core_next_tie(Core *core, uint32_t index) noexcept nogil:
 
 cdef uint32_t core_place(Core *core, const Entry *entry, uint32_t key) noexcept:
     """Makes a pending timer; room was reserved.  O(1) on average, O(log n) at worst; needs the GIL."""
+    assert_held(&core.mutex)
+    Py_INCREF(<object>entry.callback)
+    if entry.receiver != NULL:
+        Py_INCREF(<object>entry.receiver)
+    if entry.arguments != NULL:
+        Py_INCREF(<object>entry.arguments)
+    count_references(1 + (entry.receiver != NULL) + (entry.arguments != NULL))
+    return core_enter(core, entry, key)
+
+
+cdef uint32_t core_enter(Core *core, const Entry *entry, uint32_t key) noexcept nogil:
+    """`core_place` of references that the caller has taken, or of a C function."""
     cdef uint32_t index = slab_take(&core.slots)
     cdef Slot *slot = slot_at(core, index)
     cdef Record *record
     cdef uint32_t number
+    assert_held(&core.mutex)
     if slot.generation == 0:
         slot.generation = 1
     slot.callback = entry.callback
     slot.receiver = entry.receiver
     slot.arguments = entry.arguments
-    Py_INCREF(<object>slot.callback)
-    if slot.receiver != NULL:
-        Py_INCREF(<object>slot.receiver)
-    if slot.arguments != NULL:
-        Py_INCREF(<object>slot.arguments)
     slot.when = entry.when
     slot.layout = entry.layout
     slot.flags = entry.flags
@@ -168,6 +181,7 @@ cdef uint32_t core_place(Core *core, const Entry *entry, uint32_t key) noexcept:
 
 cdef bint core_wants_wake(Core *core, int64_t when) noexcept nogil:
     """Whether the loop sleeps past `when`; True is said once, to the one that must then wake it."""
+    assert_held(&core.mutex)
     if core.sleeping and when < core.sleep_until:
         core.sleeping = False
         return True
@@ -203,6 +217,7 @@ cdef bint core_add(
             core_detach(core, keys_at(&core.keys, key).slot, True, garbage)
     elif entry.key != NULL:
         Py_INCREF(<object>entry.key)
+        count_references(1)
         key = keys_add(&core.keys, entry.key, entry.hash)
     index[0] = core_place(core, entry, key)
     generation[0] = slot_at(core, index[0]).generation
@@ -217,6 +232,7 @@ cdef bint core_add(
 
 cdef void core_free_slot(Core *core, uint32_t index, Slot *slot) noexcept nogil:
     """Ends the timer of a slot whose references were taken; its handles know from the generation."""
+    assert_held(&core.mutex)
     slot.tie = 0
     slot.state = FREE
     slot.generation += 1
@@ -227,6 +243,7 @@ cdef void core_free_slot(Core *core, uint32_t index, Slot *slot) noexcept nogil:
 cdef void core_free_zombie(Core *core, uint32_t index) noexcept nogil:
     """Frees a slot that was cancelled in the ring, once the ring no longer holds it."""
     cdef Slot *slot = slot_at(core, index)
+    assert_held(&core.mutex)
     core.zombies -= 1
     slot.state = FREE
     if slot.generation:
@@ -237,6 +254,7 @@ cdef bint release_job(Core *core, uint32_t index, Slot *slot, References *garbag
     """Frees the record of a job that is cancelled; returns whether it leaves an entry of the ready ring behind."""
     cdef Job *job = job_at(core, slot.record)
     cdef bint waits = job.waiting == 1
+    assert_held(&core.mutex)
     if job.waiting > 1:                  # room in the ring beyond one for each slot goes with the job
         core_leave_ring(core, index)
     core.instances -= job.instances - 1
@@ -255,6 +273,7 @@ cdef bint release_job(Core *core, uint32_t index, Slot *slot, References *garbag
 cdef void core_leave_ring(Core *core, uint32_t index) noexcept nogil:
     """Takes all entries of a slot out of the ready ring: O(entries)."""
     cdef uint32_t kept = 0, i, other
+    assert_held(&core.mutex)
     for i in range(core.ring_count):
         other = core.ring[(core.ring_head + i) & core.ring_mask]
         if other != index:
@@ -265,6 +284,7 @@ cdef void core_leave_ring(Core *core, uint32_t index) noexcept nogil:
 
 cdef void sweep_ring(Core *core) noexcept nogil:
     cdef uint32_t kept = 0, i, index
+    assert_held(&core.mutex)
     for i in range(core.ring_count):
         index = core.ring[(core.ring_head + i) & core.ring_mask]
         if slot_at(core, index).state == ZOMBIE:
@@ -280,6 +300,7 @@ cdef void core_detach(Core *core, uint32_t index, bint keep_key, References *gar
     cdef Slot *slot = slot_at(core, index)
     cdef KeyEntry *key
     cdef bint waits = slot.state == READY            # in the ready ring
+    assert_held(&core.mutex)
     take_references(slot, garbage)
     garbage.key = NULL
     if slot.key and not slot.flags & JOB:
@@ -386,7 +407,9 @@ cdef void core_forget_orphans(Core *core) noexcept:
         if keys_at(&core.keys, index).key != NULL and keys_at(&core.keys, index).slot == 0:
             key = keys_remove(&core.keys, index)
         unlock(&core.mutex)
-        Py_XDECREF(key)
+        memset(&garbage, 0, sizeof(References))
+        garbage.key = key
+        drop(&garbage)
 
 
 # -- stale nodes and the order of submission ------------------------------------------------------------------------
@@ -394,6 +417,7 @@ cdef void core_forget_orphans(Core *core) noexcept:
 cdef void core_prune(Core *core) noexcept nogil:
     """Drops stale nodes from the top, so that the root is a live timer."""
     cdef Node *root
+    assert_held(&core.mutex)
     while core.heap.size:
         root = &core.heap.nodes[0]
         if slot_at(core, <uint32_t>(root.tie & SLOT_MASK)).tie == root.tie:
@@ -404,6 +428,7 @@ cdef void core_prune(Core *core) noexcept nogil:
 
 cdef void core_bound_stale(Core *core) noexcept nogil:
     """Rebuilds the heap when stale nodes outnumber live ones: O(n), paid for by as many cancellations."""
+    assert_held(&core.mutex)
     if core.stale > core.heap.size - core.stale + STALE_ALLOWANCE:
         core_drop_stale(core)
 
@@ -412,6 +437,7 @@ cdef void core_drop_stale(Core *core) noexcept nogil:
     """Rebuilds the heap without its stale nodes; O(n) if there are any."""
     cdef size_t kept = 0, i
     cdef Node *nodes = core.heap.nodes
+    assert_held(&core.mutex)
     if core.stale == 0:
         return
     for i in range(core.heap.size):
@@ -433,6 +459,7 @@ cdef void core_renumber(Core *core) noexcept nogil:
     cdef Slot *slot
     cdef Record *record
     cdef Node *nodes = core.heap.nodes
+    assert_held(&core.mutex)
     core_drop_stale(core)                # an old number must not be taken for a new one
     for i in range(1, core.slots.top):
         slot = slot_at(core, <uint32_t>i)

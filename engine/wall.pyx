@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint32_t
 
 from .core cimport IMMEDIATE, JOB, PAUSED, PENDING, WALL, Core, Job, Slot, job_at, shifted, slot_at
 from .heap cimport SLOT_MASK, Node, heap_restore
-from .platform cimport NEVER
+from .platform cimport NEVER, assert_held
 from .schedule cimport schedule_next
 from .slots cimport job_replanned
 from .timers cimport core_prune, core_wants_wake
@@ -27,6 +27,7 @@ cdef bint core_see_wall(Core *core, int64_t offset, int64_t now) noexcept nogil:
     O(1), or O(timers) if the clocks have moved against each other and there are jobs on the wall clock.
     """
     cdef int64_t moved = offset - core.planned_offset
+    assert_held(&core.mutex)
     core.wall_offset = offset
     if -DRIFT < moved < DRIFT:
         return False
@@ -45,6 +46,7 @@ cdef void plan_anew(Core *core, int64_t moved, int64_t here) noexcept nogil:
     cdef Job *job
     cdef int64_t old_slot
     cdef Node *nodes = core.heap.nodes
+    assert_held(&core.mutex)
     for i in range(1, core.slots.top):
         slot = slot_at(core, i)
         if not slot.flags & JOB or (slot.state != PENDING and slot.state != PAUSED):

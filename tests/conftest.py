@@ -54,6 +54,56 @@ def load_engine(name: str) -> ModuleType:
     return importlib.import_module(_MODULES[name])
 
 
+# Live objects: in a debug build (PYSCHED_DEBUG=1) the compiled engines count them, and no test may leave any behind.
+
+_LIVE_BEFORE = pytest.StashKey[dict[str, int]]()
+_HAS_FAILED = pytest.StashKey[bool]()
+
+
+def live_objects() -> dict[str, int] | None:
+    """What lives in compiled engines once garbage is collected; None unless they are of a debug build."""
+    if "native" not in chosen_engines():
+        return None
+    count = importlib.import_module("pysched._engine.core").live_objects
+    if count() is None:
+        return None
+    gc.collect()
+    return count()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    before = live_objects()
+    if before is not None:
+        item.stash[_LIVE_BEFORE] = before
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    if call.excinfo is not None:
+        item.stash[_HAS_FAILED] = True  # its traceback keeps alive what it sees
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # its end is the last: no record of the log is kept any more
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    result = yield
+    before = item.stash.get(_LIVE_BEFORE, None)
+    if before is not None and not item.stash.get(_HAS_FAILED, False):
+        getattr(item, "funcargs", {}).clear()  # pytest does so, but later
+        for value in getattr(getattr(item, "callspec", None), "params", {}).values():
+            if isinstance(value, BaseException):
+                value.__traceback__ = None  # a parameter that was raised outlives the test, with all frames it passed
+        gone = wait_until(lambda: _is_below(live_objects(), before), 5)
+        assert gone, f"left behind: {before} before, now {live_objects()}"
+    return result
+
+
+def _is_below(counts: dict[str, int] | None, limits: dict[str, int]) -> bool:
+    return counts is not None and all(counts[kind] <= limit for kind, limit in limits.items())
+
+
 @cache
 def scheduler_type_of(impl: ModuleType) -> Any:
     """`Scheduler` on an engine's module, whichever this process has chosen."""

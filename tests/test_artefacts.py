@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -61,7 +62,7 @@ def sources(folder: str, *suffixes: str) -> set[PurePosixPath]:
 
 
 def test_the_sdist_holds_every_source(unpacked):
-    wanted = sources("engine", ".pyx", ".pxd", ".h") | sources("pysched", ".py", ".pyi")
+    wanted = sources("engine", ".pyx", ".pxd", ".h") | sources("pysched", ".py", ".pyi", ".pxd")
     wanted |= {PurePosixPath("pysched/py.typed")}
     wanted |= {PurePosixPath(name) for name in ("pyproject.toml", "setup.py", "LICENSE", "README.md")}
     assert {path for path in wanted if not (unpacked / path).is_file()} == set()
@@ -74,14 +75,16 @@ def test_the_sdist_holds_nothing_that_was_built(unpacked):
 
 
 def test_the_wheel_holds_all_modules_their_stubs_and_the_marker_of_a_typed_package(in_wheel):
-    assert sources("pysched", ".py", ".pyi") <= in_wheel
+    assert sources("pysched", ".py", ".pyi", ".pxd") <= in_wheel
     assert PurePosixPath("pysched/py.typed") in in_wheel
     for module in (ROOT / "engine").glob("*.pyx"):
         assert PurePosixPath(f"pysched/_engine/{module.stem}{EXTENSION_SUFFIXES[0]}") in in_wheel
 
 
 def test_the_wheel_holds_no_sources_of_the_engine_and_nothing_beside_the_package(in_wheel):
-    assert [path for path in in_wheel if path.suffix in {".c", ".h", ".pxd", ".pyx"}] == []
+    """But for the one declaration file that is meant for others."""
+    found = {path for path in in_wheel if path.suffix in {".c", ".h", ".pxd", ".pyx"}}
+    assert found == {PurePosixPath("pysched/_engine/capi.pxd")}
     assert {path.parts[0] for path in in_wheel} == {"pysched", f"pysched-{VERSION}.dist-info"}
 
 
@@ -89,6 +92,42 @@ def test_both_carry_the_version_and_the_license(sdist, wheel, in_wheel):
     assert sdist.name == f"pysched-{VERSION}.tar.gz"
     assert wheel.name.startswith(f"pysched-{VERSION}-cp{sys.version_info[0]}{sys.version_info[1]}-")
     assert PurePosixPath(f"pysched-{VERSION}.dist-info/licenses/LICENSE") in in_wheel
+
+
+def test_a_module_of_cython_compiles_against_the_wheel_alone(wheel, tmp_path):
+    """Its declarations need nothing that is not in it."""
+    installed, module = tmp_path / "installed", tmp_path / "module"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(installed)
+    module.mkdir()
+    (module / "user.pyx").write_text(
+        "from pysched._engine.capi cimport pysched_close, pysched_open\n"
+        "def open_and_close(engine):\n"
+        "    pysched_close(pysched_open(engine))\n"
+    )
+    program = f"""
+import sys; sys.path.insert(0, {str(installed)!r})
+from pathlib import Path
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+setup(
+    name="user",
+    script_args=["-q", "build_ext", "--inplace"],
+    ext_modules=cythonize([Extension("user", ["user.pyx"])], include_path=[{str(installed)!r}], quiet=True),
+)
+sys.path.insert(0, "")
+import pysched, user
+assert pysched.__file__.startswith({str(installed)!r}), pysched.__file__
+user.open_and_close(pysched.Engine())
+"""
+    process = subprocess.run(
+        [sys.executable, "-I", "-c", program],
+        cwd=module,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
 def test_the_wheel_works_where_it_is_installed(wheel, tmp_path):
