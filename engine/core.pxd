@@ -289,6 +289,7 @@ cdef struct Core:
     Condition condition              # on which they wait, with `mutex`
     bint following                   # drains are threads of our own, and one of them leads (lead.pxd)
     bint led                         # one of them does
+    bint outgoing                    # the leader of an earlier start has not woken yet: no other may sleep meanwhile
     bint heir                        # one that is parked was told to lead
     Condition aside                  # on which the loop's own thread waits beside them
     int64_t aside_until              # when it looks by itself

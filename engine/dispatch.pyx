@@ -149,6 +149,7 @@ cdef int abort(Dispatcher self, object pool, uint32_t epoch) except -1:
     if core.epoch == epoch and core.phase != STOPPED:
         leave_loop(core)
     unlock(&core.mutex)
+    self.wake()                          # of daemon workers one may sleep in the loop's place
     close_pool(self, pool)
     if has_tidings(core):
         self.reap()
@@ -221,6 +222,8 @@ cdef int begin(Dispatcher self, bint resume) except -1:
             raise RuntimeError("an engine cannot be started while the interpreter ends")
     cdef bint opened = True
     lock(&core.mutex)
+    if core.following and core.phase == STOPPING and resume:
+        leave_loop(core)                 # a stop cannot be taken back: some of its workers may have left already
     if core.closed:
         result = 3
     elif core.phase == STARTED or (core.phase == STOPPING and not resume):
@@ -237,6 +240,7 @@ cdef int begin(Dispatcher self, bint resume) except -1:
         core.start_ns = now
         core.epoch += 1
         core.drains = core.busy = core.parked = core.summons = 0
+        core.outgoing |= core.led
         core.led = core.heir = False
         core.aside_until = -NEVER
     unlock(&core.mutex)

@@ -33,6 +33,10 @@ cdef class Engine(Dispatcher):
     `Future`: one `submit` a callback.  The threads of such an executor are not known to the engine: in a callback
     there, `stop()` would wait for itself, and so would `wait_idle()`, which does not raise; call `stop(0)`.
 
+    `daemon`: True: a number of workers are daemon threads of the engine's own, without a pool; the exit of the
+    interpreter waits for none of their callbacks.  False (default): Python waits for those of a pool.  Callbacks
+    without an executor run on a daemon thread in any case; with an executor of yours it is a ValueError.
+
     `clock`: a `pysched.Clock`; None (default): the system's, monotonic.  On a `pysched.testing.ManualClock` there
     is no thread and no executor: callbacks run inside its `advance`.
 
@@ -40,6 +44,9 @@ cdef class Engine(Dispatcher):
 
     `on_error`: `on_error(exc, handle)` is called with whatever a callback raised, SystemExit and the like included,
     on the thread that ran it; None (default): an ERROR with traceback on the logger `pysched`.
+
+    `spin`: seconds, finite and >= 0, default 0: so long before a deadline the sleep ends, and the clock is polled
+    instead.  That is more exact, and takes CPU time all the while.  Unused with a clock of yours.
 
     Delays are seconds, and count from the call, whether or not the engine is started; beyond 292 years they are
     accepted and never come.  Callbacks start in the order of (due, submission), never early; what they return is
@@ -145,8 +152,8 @@ cdef class Engine(Dispatcher):
     def start(self):
         """Starts the loop on a daemon thread of its own; nothing if it runs already.
 
-        After a `stop` that a running callback has outlived, the old loop goes on, with a warning: there are never
-        two.
+        After a `stop` that a running callback has outlived, the old loop goes on, with a warning, unless it has left
+        already: there are never two.
 
         Raises RuntimeError if the executor was made before a fork, if there can be no new thread, or while the
         interpreter ends; then the engine is stopped, as it is if a signal handler raises meanwhile.

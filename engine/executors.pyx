@@ -106,7 +106,7 @@ cdef int start_workers(Dispatcher self, uint32_t epoch) except -1:
     lock(&self.c.mutex)
     self.c.drains = self.workers
     unlock(&self.c.mutex)
-    crew = []
+    crew = [thread for thread in self.crew or () if thread.is_alive()]   # a callback outlived the last stop
     for i in range(self.workers):
         thread = Thread(target=_work, args=(self, epoch), name=f"{self.name}-worker_{i}", daemon=True)
         thread.start()

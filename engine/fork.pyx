@@ -47,7 +47,7 @@ cdef void reset(Core *core) noexcept nogil:
     core.forks += 1
     core.epoch += 1
     core.drains = core.busy = core.parked = core.summons = 0
-    core.led = core.heir = False
+    core.led = core.heir = core.outgoing = False
     core.reserved = 0                    # a call_many in progress was another thread's
     core.telling = False
     core.runners = NULL

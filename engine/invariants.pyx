@@ -105,8 +105,17 @@ cdef const char *first_broken(Core *core) noexcept nogil:
             return b"a timer does not hold its key"
     if core.running > core.started:
         return b"more callbacks are in progress than were started"
-    if core.busy + core.parked > core.drains:
-        return b"more drains are busy or parked than there are"
+    if core.busy + core.parked + core.summons + core.led > core.drains:
+        return b"more drains are busy, parked, summoned or in the lead than there are"
+    if (core.led or core.heir) and not core.following:
+        return b"a drain leads that is no daemon worker"
+    if core.heir and not core.parked and not core.summons:
+        return b"one that is parked is to lead, and none is"
+    if (core.led or core.heir) and core.outgoing:
+        return b"a drain leads while the leader of an earlier start sleeps"
+    if (core.following and core.phase == STARTED and core.parked
+            and not core.led and not core.heir and not core.outgoing and core.busy + core.parked == core.drains):
+        return b"a daemon worker is parked, and nobody leads or is about to"
     if instances != core.instances:
         return b"the count of jobs' instances is wrong"
     if on_wall != core.on_wall:

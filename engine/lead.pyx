@@ -83,14 +83,15 @@ cdef void sleep(Core *core, int signal_fd, int64_t now, int64_t until) noexcept 
     """
     cdef int64_t longest = LONGEST_WAIT
     cdef int64_t asleep = until if until == NEVER else until - core.spin
+    cdef bint woken = False
     core.sleep_until = until
     core.sleeping = True
     if core.on_wall and not waker_watch_clock(&core.waker):
         longest = CLOCK_LOOK_NS
     unlock(&core.mutex)
     if asleep > now:
-        waker_wait(&core.waker, signal_fd, min(time_left(asleep, now), longest))
-    if core.spin:
+        woken = waker_wait(&core.waker, signal_fd, min(time_left(asleep, now), longest))
+    if core.spin and not woken:
         poll(core, until)
     lock(&core.mutex)
     core.sleeping = False
@@ -200,7 +201,7 @@ cdef void await_summons(Core *core, uint32_t epoch, WakeEvent event) noexcept no
 cdef void promote(Core *core, int64_t now) noexcept nogil:
     """Sees to it that somebody waits for the next deadline, as the caller is about to do something else."""
     cdef int64_t due
-    if core.led or core.heir:
+    if core.led or core.heir or core.outgoing:
         return
     if core.parked:
         core.heir = True
@@ -227,7 +228,9 @@ cdef void lead(Core *core, uint32_t epoch) noexcept nogil:
             break
         sleep(core, -1, now, core.heap.nodes[0].when if core.heap.size else NEVER)
         if core.epoch != epoch:
-            return                       # another start's workers have a leader of their own
+            core.outgoing = False        # another start's worker may lead now
+            promote(core, now)
+            return
         if core.phase != STARTED:
             break
     core.led = False
@@ -240,7 +243,7 @@ cdef void follow(Core *core, uint32_t epoch) noexcept nogil:
     if sleeps_too_long(core):            # as of what the run that this worker has just ended comes next
         waker_wake(&core.waker)
     while core.phase == STARTED and not core.summons and core.ring_count == core.zombies:
-        if not core.led:
+        if not (core.led or core.outgoing):
             core.parked -= 1
             core.heir = False
             lead(core, epoch)

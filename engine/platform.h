@@ -303,14 +303,15 @@ static inline int pysched_waker_watch_clock(pysched_waker *waker) {
 }
 
 /* Waits until a wake, a byte on `signal_fd` (-1: none), a signal of this
- * thread, a watched clock that is set, or `timeout_ns` (PYSCHED_NEVER: without limit). */
-static inline void pysched_waker_wait(pysched_waker *waker, int signal_fd, int64_t timeout_ns) {
+ * thread, a watched clock that is set, or `timeout_ns` (PYSCHED_NEVER: without limit).
+ * Whether there was a wake, which is taken. */
+static inline int pysched_waker_wait(pysched_waker *waker, int signal_fd, int64_t timeout_ns) {
     /* A negative descriptor is passed over. */
     struct pollfd polled[3] = {{waker->fd, POLLIN, 0}, {waker->clock_fd, POLLIN, 0}, {signal_fd, POLLIN, 0}};
     struct timespec timeout = {timeout_ns / 1000000000LL, timeout_ns % 1000000000LL};
     uint64_t count;
     ssize_t taken;
-    if (ppoll(polled, signal_fd < 0 ? 2 : 3, timeout_ns == PYSCHED_NEVER ? NULL : &timeout, NULL) <= 0) return;
+    if (ppoll(polled, signal_fd < 0 ? 2 : 3, timeout_ns == PYSCHED_NEVER ? NULL : &timeout, NULL) <= 0) return 0;
     if (polled[0].revents) {
         taken = read(waker->fd, &count, sizeof count);
         (void)taken;
@@ -323,6 +324,7 @@ static inline void pysched_waker_wait(pysched_waker *waker, int signal_fd, int64
             waker->clock_fd = -2;
         }
     }
+    return polled[0].revents != 0;
 }
 
 /* Whether there is a wake that no wait has seen; it is taken, and nothing waits. */
@@ -353,12 +355,12 @@ static inline void pysched_waker_forget(pysched_waker *waker) { waker->event = N
 static inline int pysched_waker_watch_clock(pysched_waker *waker) { (void)waker; return 0; }
 /* A console's Ctrl-C does not end the wait: with `signal_fd` set (the main
  * thread), it is cut into slices between which the caller looks for signals. */
-static inline void pysched_waker_wait(pysched_waker *waker, int signal_fd, int64_t timeout_ns) {
+static inline int pysched_waker_wait(pysched_waker *waker, int signal_fd, int64_t timeout_ns) {
     int64_t limit_ms = signal_fd >= 0 ? 100 : INFINITE - 1LL;
     int64_t timeout_ms = timeout_ns / 1000000 + (timeout_ns % 1000000 != 0);
     DWORD wait_ms = (timeout_ns == PYSCHED_NEVER && signal_fd < 0)
         ? INFINITE : (DWORD)(timeout_ms < limit_ms ? timeout_ms : limit_ms);
-    WaitForSingleObject(waker->event, wait_ms);
+    return WaitForSingleObject(waker->event, wait_ms) == WAIT_OBJECT_0;
 }
 static inline int pysched_waker_take(pysched_waker *waker) { return WaitForSingleObject(waker->event, 0) == WAIT_OBJECT_0; }
 
@@ -401,16 +403,19 @@ static inline int pysched_waker_watch_clock(pysched_waker *waker) { (void)waker;
 /* A condition variable does not end for a signal: with `signal_fd` set (the
  * main thread), the wait is cut into slices of 0.1 s between which the caller
  * looks for signals. */
-static inline void pysched_waker_wait(pysched_waker *waker, int signal_fd, int64_t timeout_ns) {
+static inline int pysched_waker_wait(pysched_waker *waker, int signal_fd, int64_t timeout_ns) {
     int64_t now_ns = pysched_monotonic_ns();
+    int woken;
     if (signal_fd >= 0 && timeout_ns > 100000000LL) timeout_ns = 100000000LL;
     pthread_mutex_lock(&waker->mutex);
     if (!waker->woken)
         pysched_condition_wait_until(
             &waker->condition, &waker->mutex,
             timeout_ns < PYSCHED_NEVER - now_ns ? now_ns + timeout_ns : PYSCHED_NEVER);
+    woken = waker->woken;
     waker->woken = 0;
     pthread_mutex_unlock(&waker->mutex);
+    return woken;
 }
 static inline int pysched_waker_take(pysched_waker *waker) {
     int taken;

@@ -34,7 +34,7 @@ cdef extern from "platform.h" nogil:
     void waker_wake "pysched_waker_wake"(Waker *waker) noexcept
     bint waker_take "pysched_waker_take"(Waker *waker) noexcept
     bint waker_watch_clock "pysched_waker_watch_clock"(Waker *waker) noexcept
-    void waker_wait "pysched_waker_wait"(Waker *waker, int signal_fd, int64_t timeout_ns) noexcept
+    bint waker_wait "pysched_waker_wait"(Waker *waker, int signal_fd, int64_t timeout_ns) noexcept
 
     const size_t LARGE "PYSCHED_LARGE"
     const size_t LARGE_PAGE "PYSCHED_LARGE_PAGE"

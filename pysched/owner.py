@@ -48,6 +48,7 @@ class JobOwner:
         scheduler: object,
         backend: Any,
         executor: Executor | int,
+        daemon: bool,
         clock: Clock | None,
         name: str,
         zone: tzinfo,
@@ -57,7 +58,7 @@ class JobOwner:
         self.scheduler = scheduler  # which lives as long as the engine's loop holds this
         self.zone = zone
         self.on_error = on_error
-        self.engine = backend.JobEngine(self, executor, clock, name, f"{next(_SERIALS):x}-")
+        self.engine = backend.JobEngine(self, executor, clock, name, f"{next(_SERIALS):x}-", daemon)
         self.book = JobBook(self.engine.prefix, self.engine.has, self.is_calling, self.engine.discard)
         self.runner = Runner(self.engine, clock, self, loop)
         self.view = JobView(self.book, zone)

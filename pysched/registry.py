@@ -67,6 +67,7 @@ class Registry:
     def __init__(
         self,
         executor: Executor | int,
+        daemon: bool,
         clock: Clock | None,
         name: str,
         zone: tzinfo,
@@ -81,7 +82,7 @@ class Registry:
             {**table, **{name: value for name, value in defaults.items() if name in table}}
             for table in (ONCE, INTERVAL, SCHEDULED)
         )
-        self._owner = owner = JobOwner(self, self._backend, executor, clock, name, zone, loop, on_error)
+        self._owner = owner = JobOwner(self, self._backend, executor, daemon, clock, name, zone, loop, on_error)
         self._engine, self._book, self._runner = owner.engine, owner.book, owner.runner
         self._view, self._events = owner.view, owner.events
         self._schedules = Schedules(self._backend)

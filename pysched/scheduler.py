@@ -52,6 +52,9 @@ class Scheduler(Life):
         How many callbacks run at once: the threads of a pool of the scheduler's own; default 4.
     executor
         A `concurrent.futures` executor of yours instead, which is never shut down here.
+    daemon
+        True: the workers are daemon threads of the scheduler's own, without a pool, and the exit of the interpreter
+        waits for no callback of theirs. Default False: Python waits, as for any pool. Not with an `executor`.
     clock
         A `pysched.Clock`; default: the system's. On a `pysched.testing.ManualClock` nothing runs but in `advance`.
     loop
@@ -79,6 +82,7 @@ class Scheduler(Life):
         max_workers: int | None = None,
         *,
         executor: Executor | None = None,
+        daemon: bool = False,
         clock: Clock | None = None,
         timezone: str | tzinfo | None = None,
         loop: AbstractEventLoop | None = None,
@@ -102,7 +106,14 @@ class Scheduler(Life):
         if loop is not None and not callable(getattr(loop, "call_soon_threadsafe", None)):
             raise TypeError(f"loop must be an event loop, got {type(loop).__name__}")
         super().__init__(
-            workers if executor is None else executor, clock, name, parse_zone(timezone), loop, on_error, checked
+            workers if executor is None else executor,
+            daemon,
+            clock,
+            name,
+            parse_zone(timezone),
+            loop,
+            on_error,
+            checked,
         )
         self._workers = workers if executor is None else None
         self._engine.explain(explain)

@@ -153,7 +153,7 @@ def scheduler(make_scheduler: Callable[..., Any], clock: ManualClock) -> Any:
 
 @pytest.fixture(params=MODES)
 def mode(request: pytest.FixtureRequest) -> str:
-    """A way to run callbacks: inline, own pools of one and two threads, a user's pool, a ManualClock."""
+    """A way to run callbacks: inline, own pools of one and two threads, daemon workers, a user's pool, ManualClock."""
     return request.param
 
 

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import pysched
 
 if TYPE_CHECKING:
@@ -28,8 +30,14 @@ SCRIPTS = Path(__file__).parent / "isolated"
 
 LIBRARY = str(Path(pysched.__file__).parent)
 
-MODES = ("inline", "one worker", "two workers", "user's pool", "manual")
-EXECUTORS: dict[str, Any] = {"inline": None, "one worker": 1, "two workers": 2, "manual": None}
+MODES = ("inline", "one worker", "two workers", "daemon workers", "user's pool", "manual")
+EXECUTORS: dict[str, dict[str, Any]] = {
+    "inline": {},
+    "one worker": {"executor": 1},
+    "two workers": {"executor": 2},
+    "daemon workers": {"executor": 2, "daemon": True},
+}
+"""Arguments of an `Engine`, by who runs its callbacks."""
 
 TOMORROW = 86400.0
 
@@ -43,6 +51,18 @@ REGISTRATIONS: dict[str, Callable[..., Any]] = {
 
 HANDLES = {name: register for name, register in REGISTRATIONS.items() if name != "call_many"}
 """The ways to register that give a handle."""
+
+
+def on_workers(*counts: int | None) -> pytest.MarkDecorator:
+    """Parametrises `workers`, arguments of an `Engine`: a pool of so many each, and daemon workers; None: inline."""
+    cases: dict[str, dict[str, Any]] = {}
+    for count in counts:
+        if count is None:
+            cases["inline"] = {}
+        else:
+            cases[f"pool of {count}"] = {"executor": count}
+            cases[f"{count} daemon"] = {"executor": count, "daemon": True}
+    return pytest.mark.parametrize("workers", cases.values(), ids=cases)
 
 
 def nothing(*args: object) -> None:
@@ -127,7 +147,9 @@ class Rig:
             from pysched.testing import ManualClock
 
             self.clock = options["clock"] = ManualClock()
-        self.engine = impl.Engine(self.pool or EXECUTORS[mode], **options)
+        if self.pool is not None:
+            options["executor"] = self.pool
+        self.engine = impl.Engine(**EXECUTORS.get(mode, {}), **options)
 
     def settle(self) -> None:
         """Let everything that is due run to its end."""

@@ -18,10 +18,10 @@ def workers():
     return [thread for thread in threading.enumerate() if "-worker_" in thread.name]
 
 
-@pytest.fixture
-def idle(make_engine):
+@pytest.fixture(params=[False, True], ids=["pool", "daemon"])
+def idle(make_engine, request):
     """A started engine whose two workers have run a callback each and now wait for more."""
-    engine = make_engine(2)
+    engine = make_engine(2, daemon=request.param)
     engine.start()
     both = threading.Barrier(2)
     for _ in range(2):

@@ -8,7 +8,7 @@ import threading
 import weakref
 
 import pytest
-from support import TOMORROW, WAIT, in_threads, label, nothing, pause, wait_until
+from support import EXECUTORS, TOMORROW, WAIT, in_threads, label, nothing, on_workers, pause, wait_until
 
 from pysched.testing import ManualClock
 
@@ -50,9 +50,9 @@ def test_a_second_start_does_nothing(make_engine):
     assert ran.wait(WAIT)
 
 
-@pytest.mark.parametrize("executor", [None, 2])
-def test_one_loop_however_many_threads_start_it(make_engine, executor):
-    engine = make_engine(executor, name="race")
+@on_workers(None, 2)
+def test_one_loop_however_many_threads_start_it(make_engine, workers):
+    engine = make_engine(**workers, name="race")
     runs = []
     for _ in range(10):
         in_threads(*[engine.start] * 8)
@@ -123,10 +123,10 @@ def test_a_with_block_stops_when_its_body_fails_and_passes_the_error_on(rig):
     assert not rig.engine.running
 
 
-@pytest.mark.parametrize("executor", [None, 1, 2])
+@on_workers(None, 1, 2)
 @pytest.mark.parametrize("timers", ["none", "far", "cancelled"])
-def test_stop_wakes_a_sleeping_loop(make_engine, executor, timers):
-    engine = make_engine(executor)
+def test_stop_wakes_a_sleeping_loop(make_engine, workers, timers):
+    engine = make_engine(**workers)
     handles = [engine.call_later(TOMORROW, nothing) for _ in range(10 if timers != "none" else 0)]
     engine.start()
     pause(0.01)  # into its sleep
@@ -137,9 +137,9 @@ def test_stop_wakes_a_sleeping_loop(make_engine, executor, timers):
     assert engine.time() - begin < 5
 
 
-@pytest.mark.parametrize("executor", [None, 1, 2])
-def test_stop_waits_for_running_callbacks(make_engine, executor):
-    engine = make_engine(executor)
+@on_workers(None, 1, 2)
+def test_stop_waits_for_running_callbacks(make_engine, workers):
+    engine = make_engine(**workers)
     inside, release, ended = threading.Event(), threading.Event(), []
 
     def slow():
@@ -155,9 +155,9 @@ def test_stop_waits_for_running_callbacks(make_engine, executor):
     assert ended == [1]
 
 
-@pytest.mark.parametrize("executor", [None, 1, 2])
-def test_stop_waits_no_longer_than_its_timeout(make_engine, executor):
-    engine = make_engine(executor)
+@on_workers(None, 1, 2)
+def test_stop_waits_no_longer_than_its_timeout(make_engine, workers):
+    engine = make_engine(**workers)
     inside, release = threading.Event(), threading.Event()
     engine.call_later(0, lambda: (inside.set(), release.wait(WAIT)))
     engine.start()
@@ -171,9 +171,9 @@ def test_stop_waits_no_longer_than_its_timeout(make_engine, executor):
 
 
 @pytest.mark.parametrize("timeout", [1e300, 10**12, 9223372037])
-@pytest.mark.parametrize("executor", [None, 1])
-def test_a_huge_timeout_is_cut_not_refused(make_engine, executor, timeout):
-    engine = make_engine(executor)
+@on_workers(None, 1)
+def test_a_huge_timeout_is_cut_not_refused(make_engine, workers, timeout):
+    engine = make_engine(**workers)
     inside, release = threading.Event(), threading.Event()
     engine.call_later(0, lambda: (inside.set(), release.wait(WAIT)))
     engine.start()
@@ -217,9 +217,9 @@ def test_stop_and_start_from_a_callback_go_on(rig, logged):
     assert rig.mode != "inline" or len(logged) == 1
 
 
-@pytest.mark.parametrize("executor", [None, 1, 2])
-def test_two_callbacks_stop_it_together(make_engine, executor):
-    engine = make_engine(executor)
+@on_workers(None, 1, 2)
+def test_two_callbacks_stop_it_together(make_engine, workers):
+    engine = make_engine(**workers)
     for _ in range(2):
         engine.call_later(0, engine.stop)
     engine.start()
@@ -292,9 +292,9 @@ def test_a_stop_that_is_taken_back_stops_waiting(make_engine, logged):
     assert len(logged) == 1
 
 
-@pytest.mark.parametrize("executor", [None, 1])
-def test_a_hung_callback_that_ends_after_the_stop_revives_nothing(make_engine, executor):
-    engine = make_engine(executor, name="late")
+@on_workers(None, 1)
+def test_a_hung_callback_that_ends_after_the_stop_revives_nothing(make_engine, workers):
+    engine = make_engine(**workers, name="late")
     inside, release = threading.Event(), threading.Event()
     engine.call_later(0, lambda: (inside.set(), release.wait(WAIT)))
     engine.call_later(0, pytest.fail, "ran")
@@ -307,10 +307,10 @@ def test_a_hung_callback_that_ends_after_the_stop_revives_nothing(make_engine, e
     assert (engine.running, engine.stats().errors, len(engine)) == (False, 0, 1)
 
 
-@pytest.mark.parametrize("executor", [None, 1, 2])
-def test_two_threads_start_and_stop_at_will(make_engine, executor, caplog):
+@on_workers(None, 1, 2)
+def test_two_threads_start_and_stop_at_will(make_engine, workers, caplog):
     """Never two loops, nothing run twice, and it works afterwards. (A warning about a taken-back stop is right.)"""
-    engine = make_engine(executor, name="churn")
+    engine = make_engine(**workers, name="churn")
     most, runs = [], []
 
     def churn(seed):
@@ -330,9 +330,9 @@ def test_two_threads_start_and_stop_at_will(make_engine, executor, caplog):
     assert engine.stop(WAIT)
 
 
-@pytest.mark.parametrize("executor", [None, 1, 2])
-def test_restarts_at_random_moments_lose_and_repeat_nothing(make_engine, executor):
-    engine = make_engine(executor)
+@on_workers(None, 1, 2)
+def test_restarts_at_random_moments_lose_and_repeat_nothing(make_engine, workers):
+    engine = make_engine(**workers)
     generator = random.Random(5)
     lock, runs = threading.Lock(), []
 
@@ -392,9 +392,9 @@ def test_callbacks_that_ask_the_engine_while_it_stops_get_answers(make_engine):
     assert engine.stats().errors == 0
 
 
-@pytest.mark.parametrize("executor", [None, 1])
-def test_a_loop_thread_that_cannot_start_leaves_a_stopped_engine(make_engine, executor, monkeypatch):
-    engine = make_engine(executor)
+@on_workers(None, 1)
+def test_a_loop_thread_that_cannot_start_leaves_a_stopped_engine(make_engine, workers, monkeypatch):
+    engine = make_engine(**workers)
     engine.call_later(0, nothing)
 
     def refuse(self):
@@ -449,10 +449,10 @@ def test_ctrl_c_inside_a_start_on_a_driving_clock_leaves_a_stopped_engine(make_e
     assert ran == [1]
 
 
-@pytest.mark.parametrize("executor", [None, 1])
+@on_workers(None, 1)
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_ctrl_c_while_the_loops_thread_is_started_leaves_a_stopped_engine(make_engine, executor, when, monkeypatch):
-    engine = make_engine(executor)
+def test_ctrl_c_while_the_loops_thread_is_started_leaves_a_stopped_engine(make_engine, workers, when, monkeypatch):
+    engine = make_engine(**workers)
     begin = threading.Thread.start
 
     def interrupted(self):
@@ -496,10 +496,10 @@ def test_the_default_name_is_pysched_and_inline_callbacks_run_on_the_loop(make_e
     assert [(thread.name, thread.daemon) for thread in threads] == [("pysched", True)]
 
 
-@pytest.mark.parametrize("executor", [None, 1, 3])
+@pytest.mark.parametrize("executor", EXECUTORS.values(), ids=EXECUTORS)
 def test_stop_leaves_no_thread_of_ours(make_engine, executor):
     before = set(threading.enumerate())
-    engine = make_engine(executor)
+    engine = make_engine(**executor)
     for _ in range(3):
         engine.start()
         for _ in range(10):
@@ -558,9 +558,9 @@ def test_run_is_the_loop_on_the_callers_thread_until_it_is_stopped(make_engine, 
     assert engine.stats().started == 3
 
 
-@pytest.mark.parametrize("executor", [None, 1])
-def test_run_works_on_any_thread(make_engine, executor):
-    engine = make_engine(executor)
+@on_workers(None, 1)
+def test_run_works_on_any_thread(make_engine, workers):
+    engine = make_engine(**workers)
     ran = threading.Event()
     engine.call_later(0, ran.set)
     thread = threading.Thread(target=engine.run)

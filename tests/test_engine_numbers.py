@@ -12,7 +12,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support import TOMORROW, WAIT, label, nothing, unchanged
+from support import TOMORROW, WAIT, label, nothing, on_workers, unchanged
 
 NEVER_NS = 2**63 - 1
 
@@ -277,10 +277,10 @@ def test_sums_saturate_instead_of_wrapping(engine, clock):
     assert engine.next_deadline() is None
 
 
-@pytest.mark.parametrize("executor", [None, 1])
-def test_huge_delays_neither_stop_nor_spin_a_running_loop(make_engine, executor):
+@on_workers(None, 1)
+def test_huge_delays_neither_stop_nor_spin_a_running_loop(make_engine, workers):
     """A wait longer than the platform can wait is cut, not refused and not taken for zero."""
-    engine = make_engine(executor)
+    engine = make_engine(**workers)
     for delay in HUGE:
         engine.call_later(delay, nothing)
         engine.call_every(delay, nothing)

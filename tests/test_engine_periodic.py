@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from support import WAIT, SteppedClock, nothing, wait_until
+from support import WAIT, SteppedClock, nothing, on_workers, wait_until
 
 
 @pytest.fixture
@@ -169,10 +169,10 @@ def test_cancelling_in_its_own_run_ends_a_timer(engine, clock, stamps):
     assert len(engine) == 0
 
 
-@pytest.mark.parametrize("executor", [None, 1, 2])
-def test_runs_are_on_the_grid_in_real_time(make_engine, executor):
+@on_workers(None, 1, 2)
+def test_runs_are_on_the_grid_in_real_time(make_engine, workers):
     """Each start is at or after a slot, each slot has at most one, and each was run or counted."""
-    engine = make_engine(executor)
+    engine = make_engine(**workers)
     starts = []
     done = threading.Event()
 
@@ -196,9 +196,9 @@ def test_runs_are_on_the_grid_in_real_time(make_engine, executor):
     assert stats.started + stats.coalesced >= slots[-1] + 1
 
 
-@pytest.mark.parametrize("executor", [2, 4])
-def test_a_timer_never_overlaps_itself(make_engine, executor):
-    engine = make_engine(executor)
+@on_workers(2, 4)
+def test_a_timer_never_overlaps_itself(make_engine, workers):
+    engine = make_engine(**workers)
     lock = threading.Lock()
     overlaps, runs = [], []
     done = threading.Event()

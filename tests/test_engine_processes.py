@@ -15,6 +15,7 @@ EXECUTORS = {
     "inline": "None",
     "own pool": "2",
     "own thread": "1",
+    "daemon workers": "2, daemon=True",
     "user's pool": "concurrent.futures.ThreadPoolExecutor(2)",
 }
 executors = pytest.mark.parametrize("executor", EXECUTORS.values(), ids=EXECUTORS)

@@ -231,11 +231,14 @@ def test_an_engine_that_is_not_started_is_freed_with_its_timers(impl, clock, reg
     assert reference() is None
 
 
+executors = pytest.mark.parametrize("executor", EXECUTORS.values(), ids=EXECUTORS)
+
+
 class Owner:
     """The everyday cycle: an object that owns an engine whose timers call the object."""
 
-    def __init__(self, impl, executor=None, **options):
-        self.engine = impl.Engine(executor, **options)
+    def __init__(self, impl, **options):
+        self.engine = impl.Engine(**options)
         self.ticks = 0
         self.ticked = threading.Event()
         for register in REGISTRATIONS.values():
@@ -249,18 +252,18 @@ class Owner:
         self.ticked.set()
 
 
-@pytest.mark.parametrize("executor", EXECUTORS.values(), ids=EXECUTORS)
+@executors
 def test_a_cycle_through_callbacks_is_collected_if_never_started(impl, executor):
-    owner = Owner(impl, executor)
+    owner = Owner(impl, **executor)
     references = [weakref.ref(owner), weakref.ref(owner.engine)]
     del owner
     gc.collect()
     assert [reference() for reference in references] == [None, None]
 
 
-@pytest.mark.parametrize("executor", EXECUTORS.values(), ids=EXECUTORS)
+@executors
 def test_a_cycle_through_callbacks_is_collected_once_stopped(impl, executor):
-    owner = Owner(impl, executor)
+    owner = Owner(impl, **executor)
     references = [weakref.ref(owner), weakref.ref(owner.engine)]
     owner.engine.start()
     assert owner.ticked.wait(WAIT)
@@ -281,10 +284,10 @@ def test_a_cycle_on_a_manual_clock_is_collected_once_stopped(impl, clock):
     assert [reference() for reference in references] == [None, None]
 
 
-@pytest.mark.parametrize("executor", EXECUTORS.values(), ids=EXECUTORS)
+@executors
 def test_a_running_engine_is_kept_alive_by_its_loop_until_it_is_stopped(impl, executor):
     ticks, stop = [], threading.Event()
-    engine = impl.Engine(executor)
+    engine = impl.Engine(**executor)
     reference = weakref.ref(engine)
 
     def tick():

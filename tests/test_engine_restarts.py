@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
 import pytest
-from support import TOMORROW, WAIT, nothing
+from support import TOMORROW, WAIT, nothing, on_workers
 
 from pysched.clock import SystemClock
 from pysched.testing import ManualClock
@@ -78,9 +78,9 @@ class Shifted(SystemClock):
         return super().time_ns() - 10**18
 
 
-@pytest.mark.parametrize("executor", [None, 2])
-def test_a_clock_may_show_negative_times(make_engine, executor):
-    engine = make_engine(executor, clock=Shifted())
+@on_workers(None, 2)
+def test_a_clock_may_show_negative_times(make_engine, workers):
+    engine = make_engine(**workers, clock=Shifted())
     ran, enough = [], threading.Event()
 
     def tick():

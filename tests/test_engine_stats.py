@@ -7,7 +7,7 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import EXECUTORS, TOMORROW, WAIT, nothing, pause, wait_until
+from support import EXECUTORS, TOMORROW, WAIT, nothing, on_workers, pause, wait_until
 
 
 def test_a_fresh_engine_has_counted_nothing(make_engine):
@@ -114,10 +114,10 @@ def test_stats_are_a_snapshot(engine, clock):
 
 
 @pytest.mark.real_time
-@pytest.mark.parametrize("executor", [EXECUTORS["inline"], EXECUTORS["two workers"]])
+@pytest.mark.parametrize("executor", EXECUTORS.values(), ids=EXECUTORS)
 @pytest.mark.parametrize("timers", [0, 10**5])
 def test_an_idle_engine_does_not_wake(make_engine, executor, timers):
-    engine = make_engine(executor)
+    engine = make_engine(**executor)
     engine.call_many([TOMORROW] * timers, nothing)
     with engine:
         ran = threading.Event()
@@ -278,9 +278,9 @@ def test_lateness_in_a_pool_is_that_of_the_callbacks_start(make_engine):
     assert 0.02 <= engine.stats().lateness.max < WAIT
 
 
-@pytest.mark.parametrize("executor", [None, 1])
-def test_lateness_in_real_time_is_small_but_never_negative(make_engine, executor):
-    engine = make_engine(executor)
+@on_workers(None, 1)
+def test_lateness_in_real_time_is_small_but_never_negative(make_engine, workers):
+    engine = make_engine(**workers)
     with engine:
         engine.call_many([0.0005 * number for number in range(100)], nothing)
         assert wait_until(lambda: engine.stats().lateness.count == 100)

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from support import TOMORROW, WAIT, in_threads, nothing, wait_until
+from support import TOMORROW, WAIT, in_threads, nothing, on_workers, wait_until
 
 pytestmark = pytest.mark.stress
 
@@ -147,10 +147,10 @@ def test_a_thousand_timers_from_eight_threads_all_run_at_the_right_time(make_eng
     assert max(late) < WAIT
 
 
-@pytest.mark.parametrize("executor", [None, 2])
-def test_cancel_races_with_the_start_of_runs(make_engine, executor):
+@on_workers(None, 2)
+def test_cancel_races_with_the_start_of_runs(make_engine, workers):
     """True or run, never both and never neither, at the very moment a timer is due."""
-    engine = make_engine(executor)
+    engine = make_engine(**workers)
     runs: list[int] = []
     with engine:
         verdicts = []
@@ -161,9 +161,9 @@ def test_cancel_races_with_the_start_of_runs(make_engine, executor):
     assert sorted(runs) == [number for number, cancelled in enumerate(verdicts) if not cancelled]
 
 
-@pytest.mark.parametrize("executor", [1, 3])
-def test_cancelling_periodic_timers_while_they_run_leaves_no_run_behind(make_engine, executor):
-    engine = make_engine(executor)
+@on_workers(1, 3)
+def test_cancelling_periodic_timers_while_they_run_leaves_no_run_behind(make_engine, workers):
+    engine = make_engine(**workers)
     ended = set()
     wrong = []
 
@@ -201,11 +201,11 @@ def test_engines_made_and_dropped_by_many_threads(impl):
 
 
 @pytest.mark.real_time
-@pytest.mark.parametrize("executor", [None, 1, 2])
+@on_workers(None, 1, 2)
 @pytest.mark.parametrize("callback", [int, nothing], ids=["builtin", "Python function"])
-def test_a_saturated_engine_leaves_the_other_threads_alive(make_engine, executor, callback):
+def test_a_saturated_engine_leaves_the_other_threads_alive(make_engine, workers, callback):
     """Callbacks without end, none of which need ever meet the interpreter's own switch between threads."""
-    engine = make_engine(executor)
+    engine = make_engine(**workers)
     for _ in range(2):
         engine.call_every(1e-9, callback)
     never, stalled = threading.Event(), 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from support import TOMORROW, WAIT, nothing, pause, wait_until
+from support import TOMORROW, WAIT, nothing, on_workers, pause, wait_until
 
 
 def test_an_engine_with_nothing_due_is_idle_at_once(rig):
@@ -19,9 +19,9 @@ def test_an_engine_with_nothing_due_is_idle_at_once(rig):
     assert engine.wait_idle(0) is True
 
 
-@pytest.mark.parametrize("executor", [None, 1, 2])
-def test_what_is_due_is_waited_for(make_engine, executor):
-    engine = make_engine(executor)
+@on_workers(None, 1, 2)
+def test_what_is_due_is_waited_for(make_engine, workers):
+    engine = make_engine(**workers)
     runs = []
     for _ in range(200):
         engine.call_later(0, runs.append, 1)
@@ -51,9 +51,9 @@ def test_a_stopped_engine_with_due_timers_is_not_idle(rig):
     assert rig.engine.wait_idle(0.01) is False
 
 
-@pytest.mark.parametrize("executor", [None, 1, 2])
-def test_a_running_callback_is_not_idle(make_engine, executor):
-    engine = make_engine(executor)
+@on_workers(None, 1, 2)
+def test_a_running_callback_is_not_idle(make_engine, workers):
+    engine = make_engine(**workers)
     inside, release = threading.Event(), threading.Event()
     engine.call_later(0, lambda: (inside.set(), release.wait(WAIT)))
     with engine:
@@ -65,9 +65,9 @@ def test_a_running_callback_is_not_idle(make_engine, executor):
         assert engine.stats().running == 0
 
 
-@pytest.mark.parametrize("executor", [None, 1])
-def test_many_threads_may_wait(make_engine, executor):
-    engine = make_engine(executor)
+@on_workers(None, 1)
+def test_many_threads_may_wait(make_engine, workers):
+    engine = make_engine(**workers)
     inside, release = threading.Event(), threading.Event()
     engine.call_later(0, lambda: (inside.set(), release.wait(WAIT)))
     results = []

@@ -31,9 +31,11 @@ class Engine:
         self,
         executor: Executor | SupportsSubmit | int | None = None,
         *,
+        daemon: bool = False,
         clock: Clock | None = None,
         name: str = "pysched",
         on_error: Callable[[BaseException, TimerHandle], object] | None = None,
+        spin: _Seconds = 0,
     ) -> None: ...
     def call_later(
         self,

@@ -10,7 +10,15 @@ from pysched.stats import EngineStats
 
 class JobEngine:
     name: str
-    def __init__(self, owner: Any, executor: Executor | int, clock: Clock | None, name: str, prefix: str) -> None: ...
+    def __init__(
+        self,
+        owner: Any,
+        executor: Executor | int,
+        clock: Clock | None,
+        name: str,
+        prefix: str,
+        daemon: bool = False,
+    ) -> None: ...
     @property
     def prefix(self) -> str: ...
     def add_plain(

@@ -53,7 +53,10 @@ def checked_name(name: object) -> str:
     return str.__str__(name)  # plain text also of a subclass, an enumeration's member say
 
 
-def check_executor(executor: object) -> None:
+def check_executor(executor: object, daemon: object = False) -> None:
+    """Both as `Engine` takes them."""
+    if not isinstance(daemon, bool):
+        raise TypeError(f"daemon must be a bool, got {kind(daemon)}")
     if executor is None:
         return
     if isinstance(executor, bool):
@@ -63,6 +66,8 @@ def check_executor(executor: object) -> None:
             raise ValueError(f"executor, as a number of workers, must be from 1 to {MAX_WORKERS}, got {executor}")
     elif isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
         raise TypeError(f"executor must be None, a number of workers or an Executor, got {kind(executor)}")
+    elif daemon:
+        raise ValueError("daemon needs a number of workers: the threads of an executor are its own")
 
 
 def hash_of(key: Hashable) -> int:

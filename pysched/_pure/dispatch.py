@@ -48,6 +48,10 @@ class Engine(Dispatcher):
     `Future`: one `submit` a callback.  The threads of such an executor are not known to the engine: in a callback
     there, `stop()` would wait for itself, and so would `wait_idle()`, which does not raise; call `stop(0)`.
 
+    `daemon`: True: a number of workers are daemon threads of the engine's own, without a pool; the exit of the
+    interpreter waits for none of their callbacks.  False (default): Python waits for those of a pool.  Callbacks
+    without an executor run on a daemon thread in any case; with an executor of yours it is a ValueError.
+
     `clock`: a `pysched.Clock`; None (default): the system's, monotonic.  On a `pysched.testing.ManualClock` there
     is no thread and no executor: callbacks run inside its `advance`.
 
@@ -55,6 +59,9 @@ class Engine(Dispatcher):
 
     `on_error`: `on_error(exc, handle)` is called with whatever a callback raised, SystemExit and the like included,
     on the thread that ran it; None (default): an ERROR with traceback on the logger `pysched`.
+
+    `spin`: seconds, finite and >= 0, default 0: so long before a deadline the sleep ends, and the clock is polled
+    instead.  That is more exact, and takes CPU time all the while.  Unused with a clock of yours.
 
     Delays are seconds, and count from the call, whether or not the engine is started; beyond 292 years they are
     accepted and never come.  Callbacks start in the order of (due, submission), never early; what they return is
@@ -69,12 +76,15 @@ class Engine(Dispatcher):
         self,
         executor: Any = None,
         *,
+        daemon: bool = False,
         clock: Clock | None = None,
         name: str = "pysched",
         on_error: Callable[[BaseException, TimerHandle], object] | None = None,
+        spin: float = 0,
     ) -> None:
         check_handler(on_error)
-        check_executor(executor)
+        spin_ns = delay_ns(spin, "spin")
+        check_executor(executor, daemon)
         name = checked_name(name)
         if clock is not None:
             check_clock(clock)
@@ -85,7 +95,7 @@ class Engine(Dispatcher):
                 return on_error(error, new_handle(core, timer))
 
         core = Core(SystemClock() if clock is None else clock, name, handler)
-        super().__init__(core, executor)
+        super().__init__(core, executor, daemon, spin_ns)
 
     # -- timers -----------------------------------------------------------------------------------------
 

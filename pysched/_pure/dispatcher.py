@@ -19,10 +19,10 @@ class Dispatcher:
 
     _core: Core
 
-    def __init__(self, core: Core, executor: Any) -> None:
-        """`executor`: as `Engine` takes it, and checked."""
+    def __init__(self, core: Core, executor: Any, daemon: bool = False, spin_ns: int = 0) -> None:
+        """`executor` and `daemon`: as `Engine` takes them, and checked."""
         self._core = core
-        self._loop = Loop(core, executor)
+        self._loop = Loop(core, executor, daemon, spin_ns)
         lifecycle.register(self)
 
     @property

@@ -1,4 +1,4 @@
-"""How due runs reach the threads that call them: three ways, one for each kind of executor.
+"""How due runs reach the threads that call them: four ways, one for each kind of executor.
 
 `pass_on` is called by the loop, on its thread, with nothing held. It raises what the executor raises,
 which ends the loop; runs that were queued then return to the heap.
@@ -6,8 +6,11 @@ which ends the loop; runs that were queued then return to the heap.
 
 from __future__ import annotations
 
+import sys
 from _thread import get_ident
 from functools import partial
+from queue import SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from pysched._pure.core import Core, Session
     from pysched._pure.timers import Run, Taken, Timer
 
-__all__ = ["HandOff", "Inline", "OneByOne", "Pool"]
+__all__ = ["Crew", "HandOff", "Inline", "OneByOne", "Pool", "pool_size"]
 
 BATCH = 256  # runs queued while the lock is held once
 
@@ -47,8 +50,8 @@ class Inline:
         pass
 
 
-class Pool:
-    """Callbacks run on a ThreadPoolExecutor, in batches.
+class Drains:
+    """Callbacks run on worker threads, in batches: what `Pool` and `Crew` share.
 
     A submit costs more than most callbacks, so what is submitted is a drain, which takes one run after the
     other from the ready queue until that is empty. There are always as many drains between two callbacks
@@ -60,12 +63,10 @@ class Pool:
     by the lock of the core.
     """
 
-    def __init__(self, core: Core, session: Session, executor: ThreadPoolExecutor, max_workers: int, own: bool) -> None:
+    def __init__(self, core: Core, session: Session, max_workers: int) -> None:
         self._core = core
         self._session = session
-        self._executor = executor
         self._max_workers = max_workers
-        self._own = own
         self._active = 0
         self._busy = 0
 
@@ -87,12 +88,9 @@ class Pool:
             raise
         return more
 
-    def close(self) -> None:
-        if self._own:
-            self._executor.shutdown(wait=False)
-
     def _submit(self) -> None:
-        self._executor.submit(self._drain).add_done_callback(self._drained)
+        """Have a worker call `_drain`."""
+        raise NotImplementedError
 
     def _drain(self) -> None:
         entered = self._core.enter()
@@ -127,12 +125,59 @@ class Pool:
         self._busy += change
         self._core.note_busy(self._session, self._busy >= self._max_workers)
 
+
+class Pool(Drains):
+    """The workers are those of a ThreadPoolExecutor."""
+
+    def __init__(self, core: Core, session: Session, executor: ThreadPoolExecutor, max_workers: int, own: bool) -> None:
+        super().__init__(core, session, max_workers)
+        self._executor = executor
+        self._own = own
+
+    def close(self) -> None:
+        if self._own:
+            self._executor.shutdown(wait=False)
+
+    def _submit(self) -> None:
+        self._executor.submit(self._drain).add_done_callback(self._drained)
+
     def _drained(self, future: Future[None]) -> None:
         """Take back the count of a drain that was cancelled, or whose pool broke, before it began."""
         if future.cancelled() or future.exception() is not None:
             with self._core.lock:
                 self._active -= 1
             self._session.wake.set()  # the loop submits another, or learns that the pool is shut down
+
+
+class Crew(Drains):
+    """The workers are daemon threads, for which nobody waits at the exit of the interpreter.
+
+    The loop's thread hands over to them as to a pool; in the compiled engine one of them is the one that waits.
+    """
+
+    def __init__(self, core: Core, session: Session, max_workers: int) -> None:
+        super().__init__(core, session, max_workers)
+        self._calls: SimpleQueue[bool] = SimpleQueue()
+        self.threads = [
+            Thread(target=self._serve, name=f"{core.name}-worker_{i}", daemon=True) for i in range(max_workers)
+        ]
+
+    def open(self) -> None:
+        """Start the threads. RuntimeError if there can be no more of them; `close` must follow."""
+        for thread in self.threads:
+            thread.start()
+
+    def close(self) -> None:
+        for _ in self.threads:
+            self._calls.put(False)
+
+    def _submit(self) -> None:
+        self._calls.put(True)
+
+    def _serve(self) -> None:
+        """What each thread does; one that forked in a callback ends with it: in the child the session has ended."""
+        while not self._session.ended and self._calls.get():
+            self._drain()
 
 
 class OneByOne:
@@ -215,3 +260,12 @@ class OneByOne:
                 revived = core.table.revive(run, (callback, args, key), bucket, holder)
                 if revived and known:
                     core.lateness.remove(run.late_ns)
+
+
+def pool_size(executor: object) -> int | None:
+    """The number of threads of a ThreadPoolExecutor; None for anything else."""
+    module = sys.modules.get("concurrent.futures.thread")
+    if module is None or not isinstance(executor, module.ThreadPoolExecutor):
+        return None
+    size = getattr(executor, "_max_workers", None)
+    return size if isinstance(size, int) else None

@@ -41,7 +41,7 @@ __all__ = ["JobEngine"]
 
 
 class JobEngine(Dispatcher):
-    """Runs jobs for `owner` on `executor`, which is what `Engine` takes, as are `clock` and `name`.
+    """Runs jobs for `owner` on `executor`, which is what `Engine` takes, as are `clock`, `name` and `daemon`.
 
     `prefix`: what ids by default begin with.
     """
@@ -50,13 +50,15 @@ class JobEngine(Dispatcher):
 
     _core: JobCore
 
-    def __init__(self, owner: Any, executor: Any, clock: Clock | None, name: str, prefix: str) -> None:
+    def __init__(
+        self, owner: Any, executor: Any, clock: Clock | None, name: str, prefix: str, daemon: bool = False
+    ) -> None:
         self.prefix = prefix
-        check_executor(executor)
+        check_executor(executor, daemon)
         name = checked_name(name)
         if clock is not None:
             check_clock(clock)
-        super().__init__(JobCore(owner, SystemClock() if clock is None else clock, name), executor)
+        super().__init__(JobCore(owner, SystemClock() if clock is None else clock, name), executor, daemon)
         self._core.read_wall()
 
     # -- registering ------------------------------------------------------------------------------------

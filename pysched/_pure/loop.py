@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pysched import lifecycle
 from pysched._pure.core import Session
-from pysched._pure.handoff import Inline, OneByOne, Pool
+from pysched._pure.handoff import Crew, Inline, OneByOne, Pool, pool_size
 from pysched.clock import NEVER, DrivingClock, SystemClock
 from pysched.reports import log_error, logger
 from pysched.waiting import Waiters
@@ -36,17 +36,20 @@ SIGNALS_S = 0.5
 
 
 class Loop:
-    """Starts and stops sessions of one engine; `executor` is as `Engine` takes it, and checked."""
+    """Starts and stops sessions of one engine; `executor` and `daemon` are as `Engine` takes them, and checked."""
 
     thread_suffix = ""  # the thread's name is that of the engine, and this
 
-    def __init__(self, core: Core, executor: Any) -> None:
+    def __init__(self, core: Core, executor: Any, daemon: bool, spin_ns: int) -> None:
         self._core = core
         self._executor = executor
+        self._daemon = daemon
+        self._spin_ns = spin_ns
         self._executor_lost = False  # it belongs to the parent of this forked child
         self._driver = core.clock if isinstance(core.clock, DrivingClock) else None
         self._age = self._driver.enlist() if self._driver is not None else 0
         self._thread: threading.Thread | None = None  # that of the latest session
+        self._crew: list[threading.Thread] = []  # daemon workers of that session, and older ones that still run
 
     # -- start ------------------------------------------------------------------------------------------
 
@@ -74,6 +77,7 @@ class Loop:
                 self._driver.attach(self._age, engine)
                 return
             hand_off = self._make_hand_off(session)
+            self._start_crew(hand_off)
             self._start_thread(engine, session, hand_off)
         except BaseException:  # a signal handler's, too: from the first line of the session on
             if self._driver is not None:
@@ -107,6 +111,7 @@ class Loop:
             if not begun:
                 raise RuntimeError(f"{core.name} is running already")
             hand_off = self._make_hand_off(session)
+            self._start_crew(hand_off)
             if on_main_thread and self._executor is not None:
                 self._run_beside(engine, session, hand_off)
                 return
@@ -184,6 +189,8 @@ class Loop:
         core, executor = self._core, self._executor
         if executor is None:
             return Inline(core, session)
+        if isinstance(executor, int) and self._daemon:
+            return Crew(core, session, executor)
         if isinstance(executor, int):
             from concurrent.futures import ThreadPoolExecutor
 
@@ -193,6 +200,11 @@ class Loop:
         if workers is not None:
             return Pool(core, session, executor, workers, own=False)
         return OneByOne(core, session, executor)
+
+    def _start_crew(self, hand_off: HandOff) -> None:
+        if isinstance(hand_off, Crew):
+            self._crew = [thread for thread in self._crew if thread.is_alive()] + hand_off.threads
+            hand_off.open()
 
     # -- the loop ---------------------------------------------------------------------------------------
 
@@ -249,15 +261,22 @@ class Loop:
             session.sleeps_until_ns = due
         core.announce()  # slots that were only coalesced are no longer due
         left = min(due - now if due < NEVER else NEVER, core.longest_wait_ns())
-        timeout = None if left == NEVER else min(left / 1e9, threading.TIMEOUT_MAX)
         try:
-            if type(core.clock) is SystemClock:
-                session.wake.wait(timeout)
+            if type(core.clock) is not SystemClock:
+                core.clock.wait(session.wake, seconds(left))
             else:
-                core.clock.wait(session.wake, timeout)
+                if left > self._spin_ns:
+                    session.wake.wait(seconds(left if left == NEVER else left - self._spin_ns))
+                if self._spin_ns:
+                    self._poll(session, due)
         finally:
             session.sleeps_until_ns = -NEVER
             core.wakeups += 1
+
+    def _poll(self, session: Session, due: int) -> None:
+        """Poll the clock until `due`, if that is near, or until woken; other threads have their turn at each look."""
+        while not session.wake.is_set() and 0 < due - self._core.now() <= self._spin_ns:
+            time.sleep(0)
 
     def _close(self, session: Session, hand_off: HandOff | None, forced: bool = False) -> bool:
         """End a session, unless a start has taken the stop back; a `forced` end cannot be. Idempotent."""
@@ -299,7 +318,7 @@ class Loop:
     def stop(self, engine: Driven, timeout_s: float | None) -> bool:
         core = self._core
         alone = self._is_alone()
-        session, thread = core.session, self._thread
+        session, threads = core.session, [self._thread, *self._crew]
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         if session is not None:
             session.stop()
@@ -317,11 +336,12 @@ class Loop:
                 return not core.table.runs or core.session is not None
 
         if core.waiters.wait_for(is_over, timeout_s) and (session is None or session.closed):
-            self._join(thread, deadline)
+            for thread in threads:
+                self._join(thread, deadline)
         return core.session is None and not core.table.runs
 
     def _join(self, thread: threading.Thread | None, deadline: float | None) -> None:
-        """Wait for the last instructions of a loop's thread, so that nobody sees it after ``stop``."""
+        """Wait for the last instructions of a thread of ours, so that nobody sees it after ``stop``."""
         if thread is not None and thread.is_alive() and thread is not threading.current_thread():
             thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
@@ -384,12 +404,6 @@ class Loop:
             self._driver.detach(engine)
 
 
-def pool_size(executor: object) -> int | None:
-    """The number of threads of a ThreadPoolExecutor; None for anything else."""
-    import sys
-
-    module = sys.modules.get("concurrent.futures.thread")
-    if module is None or not isinstance(executor, module.ThreadPoolExecutor):
-        return None
-    size = getattr(executor, "_max_workers", None)
-    return size if isinstance(size, int) else None
+def seconds(left_ns: int) -> float | None:
+    """How long a wait may take: none of `threading` takes more than TIMEOUT_MAX."""
+    return None if left_ns == NEVER else min(left_ns / 1e9, threading.TIMEOUT_MAX)

@@ -63,6 +63,8 @@ def engines(clock: Clock) -> list[Engine]:
         Engine(),
         Engine(None),
         Engine(4, name="workers", on_error=report),
+        Engine(4, daemon=True, spin=0.0002),
+        Engine(daemon=False, spin=1),
         Engine(ThreadPoolExecutor(2)),
         Engine(ProcessPoolExecutor(2)),
         Engine(Traced()),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pysched.testing import ManualClock
 
 scheduler = Scheduler(4, timezone="Europe/Paris")
+unwaited = Scheduler(max_workers=4, daemon=True)
 
 
 @scheduler.every("5m", max_retries=3, retry_backoff="2s", timeout=10, id="refresh", tags={"cache"})

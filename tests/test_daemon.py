@@ -1,0 +1,666 @@
+"""Daemon workers: threads of the engine's own, which hand over to each other, and for which no exit waits."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from support import TOMORROW, WAIT, SteppedClock, assert_quiet, in_threads, nothing, pause, run_python, wait_until
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="a platform without fork")
+
+
+def threads_of(name):
+    """The names of an engine's threads that live, in order."""
+    return sorted(thread.name for thread in threading.enumerate() if thread.name.split("-worker_")[0] == name)
+
+
+@pytest.fixture
+def crew(make_engine):
+    """A started engine with two daemon workers, both of which have run a callback."""
+    engine = make_engine(2, daemon=True, name="crew")
+    engine.start()
+    both = threading.Barrier(2)
+    engine.call_many([0.0, 0.0], both.wait, [(WAIT,), (WAIT,)])
+    assert engine.wait_idle(WAIT)
+    assert wait_until(lambda: engine.stats().started == 2)
+    return engine
+
+
+@pytest.fixture
+def blocked(make_engine):
+    """A started engine whose only daemon worker is in a callback, and the event that lets it out."""
+    engine = make_engine(1, daemon=True)
+    engine.start()
+    inside, release = threading.Event(), threading.Event()
+    engine.call_later(0, lambda: (inside.set(), release.wait(WAIT)))
+    assert inside.wait(WAIT)
+    yield engine, release
+    release.set()
+
+
+# Arguments.
+
+
+@pytest.mark.parametrize("daemon", [None, 0, 1, "yes"])
+@pytest.mark.parametrize("executor", [None, 2])
+def test_daemon_is_a_bool(impl, scheduler_type, executor, daemon):
+    with pytest.raises(TypeError, match=f"^daemon must be a bool, got {type(daemon).__name__}$"):
+        impl.Engine(executor, daemon=daemon)
+    with pytest.raises(TypeError, match="^daemon must be a bool, got "):
+        scheduler_type(executor, daemon=daemon)
+
+
+def test_the_threads_of_an_executor_are_its_own(impl, scheduler_type):
+    with ThreadPoolExecutor(1) as pool:
+        for make in (lambda: impl.Engine(pool, daemon=True), lambda: scheduler_type(executor=pool, daemon=True)):
+            with pytest.raises(ValueError, match="^daemon needs a number of workers: the threads of an executor "):
+                make()
+        impl.Engine(pool, daemon=False)
+
+
+@pytest.mark.parametrize("workers", [0, -1, True, 2**20 + 1])
+def test_a_bad_number_of_workers_is_one_in_any_case(impl, workers):
+    with pytest.raises((TypeError, ValueError), match="^executor"):
+        impl.Engine(workers, daemon=True)
+
+
+def test_without_an_executor_there_is_nothing_to_change(make_engine):
+    engine = make_engine(daemon=True, name="alone")
+    where = []
+    engine.call_later(0, lambda: where.append((threading.current_thread().name, threading.current_thread().daemon)))
+    with engine:
+        assert threads_of("alone") == ["alone"]
+        assert engine.wait_idle(WAIT)
+    assert where == [("alone", True)]
+
+
+# Threads.
+
+
+def test_the_workers_are_daemon_threads_from_start_to_stop(make_engine):
+    engine = make_engine(3, daemon=True, name="four")
+    for _ in range(3):
+        assert threads_of("four") == []
+        engine.start()
+        assert threads_of("four") == ["four", "four-worker_0", "four-worker_1", "four-worker_2"]
+        assert all(thread.daemon for thread in threading.enumerate() if thread.name.startswith("four"))
+        assert engine.stop(WAIT)
+
+
+def test_callbacks_run_on_the_workers_and_on_no_other_thread(make_engine):
+    engine = make_engine(2, daemon=True, name="two")
+    seen = set()
+    with engine:
+        for _ in range(200):
+            engine.call_later(0.0001, lambda: seen.add(threading.current_thread().name))
+        assert wait_until(lambda: engine.stats().started == 200)
+        assert engine.wait_idle(WAIT)
+    assert seen <= {"two-worker_0", "two-worker_1"}
+
+
+def test_no_thread_pool_is_made(make_engine, make_scheduler, monkeypatch):
+    def refuse(*args, **options):
+        raise AssertionError("a pool")
+
+    monkeypatch.setattr(concurrent.futures, "ThreadPoolExecutor", refuse)
+    ran = threading.Event()
+    with make_engine(2, daemon=True) as engine:
+        engine.call_later(0, ran.set)
+        assert ran.wait(WAIT)
+    ran.clear()
+    with make_scheduler(2, daemon=True) as scheduler:
+        scheduler.after(0, ran.set)
+        assert ran.wait(WAIT)
+
+
+def test_a_thread_that_cannot_be_started_leaves_a_stopped_engine_and_no_thread(make_engine, monkeypatch):
+    engine = make_engine(3, daemon=True, name="short")
+    start = threading.Thread.start
+
+    def fail(thread):
+        if thread.name == "short-worker_2":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        with pytest.raises(RuntimeError, match="^can't start new thread$"):
+            engine.start()
+        assert not engine.running
+    assert wait_until(lambda: threads_of("short") == [])
+    ran = threading.Event()
+    engine.call_later(0, ran.set)
+    with engine:
+        assert ran.wait(WAIT)
+        engine._check()
+
+
+def test_on_a_manual_clock_there_is_no_thread(make_engine, clock):
+    engine = make_engine(2, daemon=True, clock=clock, name="manual")
+    where = []
+    engine.call_later(1, lambda: where.append(threading.current_thread()))
+    engine.start()
+    assert threads_of("manual") == []
+    clock.advance(1)
+    assert where == [threading.current_thread()]
+
+
+def test_workers_beside_a_loop_that_waits_through_a_clock_of_the_users(make_engine):
+    clock = SteppedClock()
+    engine = make_engine(2, daemon=True, clock=clock, name="stepped")
+    where = []
+    engine.call_later(1, lambda: where.append(threading.current_thread().name))
+    both = threading.Barrier(3)
+    engine.call_many([2.0, 2.0], both.wait, [(WAIT,), (WAIT,)])
+    with engine:
+        pause(0.02)
+        assert where == []
+        clock.set(1)
+        assert wait_until(lambda: where)
+        clock.set(2)
+        both.wait(WAIT)
+        assert engine.wait_idle(WAIT)
+        engine._check()
+    assert where[0].startswith("stepped-worker_")
+    assert threads_of("stepped") == []
+
+
+def test_run_has_workers_too(make_engine):
+    engine = make_engine(2, daemon=True, name="ran")
+    seen = []
+
+    def last():
+        seen.append(threading.current_thread().name)
+        engine.stop()
+
+    engine.call_later(0.01, last)
+    engine.run()
+    assert seen[0].startswith("ran-worker_")
+    engine.call_later(0.01, last)
+    in_threads(engine.run)
+    assert seen[1].startswith("ran-worker_")
+    assert engine.stop(WAIT)
+    assert threads_of("ran") == []
+
+
+# When and in what order.
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("workers", [1, 3])
+def test_nothing_is_ever_early(make_engine, workers):
+    rng = random.Random(workers)
+    engine = make_engine(workers, daemon=True)
+    early = []
+
+    def look(due):
+        if engine.time() < due:
+            early.append(due)
+
+    with engine:
+        for _ in range(200):
+            due = engine.time() + rng.random() * 0.1
+            engine.call_at(due, look, due)
+            if rng.random() < 0.1:
+                pause(0.002)
+        assert wait_until(lambda: engine.stats().started == 200)
+        assert engine.wait_idle(WAIT)
+    assert early == []
+
+
+def test_one_worker_runs_them_in_order_of_due_time_and_submission(make_engine):
+    engine = make_engine(1, daemon=True)
+    ran, expected = [], []
+    begin = engine.time() + 0.3  # after the last of them is registered
+    for number in range(300):
+        due = begin + number * 7 % 10 * 0.001
+        engine.call_at(due, ran.append, (due, number))
+        expected.append((due, number))
+    with engine:
+        assert wait_until(lambda: len(ran) == 300)
+    assert ran == sorted(expected)
+
+
+def test_a_slow_callback_delays_nobody_while_a_worker_is_free(crew):
+    release = threading.Event()
+    crew.call_later(0, release.wait, WAIT)
+    assert wait_until(lambda: crew.stats().running == 1)
+    for delay in [0, 0.001] * 25:
+        ran = threading.Event()
+        crew.call_later(delay, ran.set)
+        assert ran.wait(WAIT)
+        crew._check()
+    assert crew.stats().running == 1
+    release.set()
+
+
+def test_no_more_run_at_once_than_there_are_workers(crew):
+    inside, most, lock = 0, 0, threading.Lock()
+
+    def work():
+        nonlocal inside, most
+        with lock:
+            inside += 1
+            most = max(most, inside)
+        time.sleep(0.001)
+        with lock:
+            inside -= 1
+
+    crew.call_many([0.0] * 60, work)
+    assert wait_until(lambda: crew.stats().started == 62)
+    assert crew.wait_idle(WAIT)
+    assert most == 2
+
+
+def test_what_a_callback_arms_wakes_the_worker_that_sleeps_for_tomorrow(crew):
+    """One is in the callback, the other waits for what is far off."""
+    crew.call_later(TOMORROW, nothing)
+    chain, done = [], threading.Event()
+
+    def link():
+        chain.append(crew.time())
+        if len(chain) == 50:
+            done.set()
+            return
+        inner = threading.Event()
+        crew.call_later(0.0002, inner.set)
+        assert inner.wait(WAIT)  # on the other worker, while this one is here
+        crew.call_later(0.0005, link)
+
+    crew.call_later(0, link)
+    assert done.wait(WAIT)
+    assert crew.wait_idle(WAIT)
+    assert crew.stats().errors == 0
+
+
+def test_slots_that_come_while_all_workers_are_busy_are_queued_and_coalesced_when_they_are_due(blocked):
+    engine, release = blocked
+    before = engine.stats().coalesced
+    engine.call_every(0.002, nothing)
+    assert wait_until(lambda: engine.stats().ready == 1)
+    assert wait_until(lambda: engine.stats().coalesced >= before + 3)
+    engine._check()
+    release.set()
+    assert wait_until(lambda: engine.stats().started >= 3)
+
+
+def test_what_is_due_when_all_are_busy_runs_as_soon_as_one_is_free(blocked):
+    engine, release = blocked
+    ran = []
+    engine.call_later(0.001, ran.append, "b")
+    engine.call_later(0, ran.append, "a")
+    assert wait_until(lambda: engine.stats().ready == 2)
+    assert ran == []
+    release.set()
+    assert wait_until(lambda: ran == ["a", "b"])
+
+
+@pytest.mark.real_time
+def test_idle_workers_wake_for_nothing(crew):
+    crew.call_many([TOMORROW] * 1000, nothing)
+    pause(0.05)
+    before = crew.stats().wakeups
+    pause(0.1)
+    assert crew.stats().wakeups == before
+
+
+# Cancel, wait, stop.
+
+
+def test_a_timer_that_is_cancelled_before_its_time_or_while_it_is_queued_never_runs(blocked):
+    engine, release = blocked
+    ran = []
+    queued = engine.call_later(0, ran.append, "queued")
+    periodic = engine.call_every(0.001, ran.append, "periodic")
+    coming = engine.call_later(0.05, ran.append, "coming")
+    engine.call_later(0.02, ran.append, "last", key="k")
+    assert wait_until(lambda: engine.stats().ready >= 2)
+    assert queued.cancel()
+    assert periodic.cancel()
+    assert coming.cancel()
+    assert engine.cancel_key("k")
+    release.set()
+    assert engine.wait_idle(WAIT)
+    pause(0.06)
+    assert ran == []
+    assert engine.stats().cancelled == 4
+
+
+def test_wait_idle_waits_for_what_runs_and_is_refused_in_a_callback(crew):
+    raised, release = [], threading.Event()
+
+    def inside():
+        try:
+            crew.wait_idle()
+        except RuntimeError as error:
+            raised.append(str(error))
+        release.wait(WAIT)
+
+    crew.call_later(0, inside)
+    assert wait_until(lambda: raised)
+    assert crew.wait_idle(0.01) is False
+    release.set()
+    assert crew.wait_idle(WAIT)
+    assert raised == ["wait_idle on a thread of the engine would wait for itself"]
+
+
+def test_a_stop_says_that_a_callback_hangs_and_another_start_has_workers_of_its_own(make_engine):
+    engine = make_engine(2, daemon=True, name="hung")
+    inside, release = threading.Event(), threading.Event()
+    engine.call_later(0, lambda: (inside.set(), release.wait(WAIT)))
+    engine.start()
+    assert inside.wait(WAIT)
+    assert engine.stop(0.02) is False
+    assert not engine.running
+    assert engine.stats().running == 1
+    engine.start()
+    both = threading.Barrier(3)  # neither of the two new ones is the one that hangs
+    engine.call_many([0.0, 0.0], both.wait, [(WAIT,), (WAIT,)])
+    both.wait(WAIT)
+    engine._check()
+    assert engine.stop(0.02) is False
+    release.set()
+    assert engine.stop(WAIT)
+    assert threads_of("hung") == []
+
+
+def test_a_callback_may_stop_and_start_its_engine(make_engine, logged):
+    engine = make_engine(2, daemon=True, name="again")
+    answers, ran = [], threading.Event()
+
+    def restart():
+        answers.append(engine.stop())
+        engine.start()
+        engine.call_later(0, ran.set)
+
+    engine.call_later(0, restart)
+    engine.start()
+    assert ran.wait(WAIT)
+    assert answers == [True]  # its own callback does not count
+    assert engine.running
+    assert {level for level, _, _ in logged} <= {"WARNING"}  # that its loop went on, if it did
+
+
+def test_start_and_stop_in_turn_lose_nothing(make_engine):
+    engine = make_engine(2, daemon=True, name="churn")
+    ran = []
+    for number in range(40):
+        engine.call_later(0.0005 * (number % 3), ran.append, number)
+        engine.start()
+        if number % 2:
+            pause(0.0005)
+        assert engine.stop(WAIT)
+        assert threads_of("churn") == []
+        engine._check()
+    with engine:
+        assert wait_until(lambda: len(ran) == 40)
+    assert sorted(ran) == list(range(40))
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), BaseException("b")])
+def test_whatever_a_callback_raises_its_worker_lives_on(make_engine, error):
+    told = []
+    engine = make_engine(2, daemon=True, name="tough", on_error=lambda exc, handle: told.append(exc))
+
+    def fail():
+        raise error
+
+    with engine:
+        for _ in range(6):
+            engine.call_later(0, fail)
+        assert wait_until(lambda: len(told) == 6)
+        assert engine.wait_idle(WAIT)
+        assert threads_of("tough") == ["tough", "tough-worker_0", "tough-worker_1"]
+        ran = threading.Event()
+        engine.call_later(0, ran.set)
+        assert ran.wait(WAIT)
+    assert told == [error] * 6
+
+
+def test_every_invariant_holds_while_threads_add_and_cancel(make_engine):
+    engine = make_engine(3, daemon=True)
+    over = threading.Event()
+
+    def churn(seed):
+        rng = random.Random(seed)
+        handles = []
+        for _ in range(1500):
+            handles.append(engine.call_later(rng.choice([0, 0, 0.0003, 0.002, TOMORROW]), nothing))
+            if rng.random() < 0.5:
+                handles.pop(rng.randrange(len(handles))).cancel()
+        for handle in handles:
+            handle.cancel()
+
+    def check():
+        while not over.is_set():
+            engine._check()
+
+    def work():
+        in_threads(lambda: churn(1), lambda: churn(2))
+        over.set()
+
+    with engine:
+        in_threads(work, check)
+        assert engine.wait_idle(WAIT)
+        stats = engine.stats()
+        assert stats.scheduled == stats.started + stats.cancelled
+        engine._check()
+
+
+# Exit and fork, each in a process of its own.
+
+PRELUDE = """
+import os, sys, threading, time, warnings
+from pysched import Engine, Scheduler
+
+warnings.simplefilter("ignore", DeprecationWarning)  # 3.12: fork with threads
+
+def wait_for(predicate):
+    deadline = time.monotonic() + 20
+    while not predicate():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.001)
+
+inside = threading.Event()
+def hang():
+    inside.set()
+    {hang}
+"""
+HANGS = {"a busy loop": "while True: pass", "a long sleep": "time.sleep(1000)", "nothing": "pass"}
+hangs = pytest.mark.parametrize("hang", HANGS.values(), ids=HANGS)
+EXITS = int(os.environ.get("PYSCHED_TEST_EXITS", "3"))
+"""How often each exit is tried."""
+
+
+@hangs
+def test_exit_waits_for_no_callback(engine_name, hang):
+    program = PRELUDE.format(hang=hang) + (
+        "engine = Engine(4, daemon=True)\n"
+        "engine.call_later(0, hang)\n"
+        "engine.call_every(0.001, int)\n"
+        "engine.call_many([3600.0] * 1000, print)\n"
+        "engine.start()\n"
+        "assert inside.wait(20)\n"
+        "wait_for(lambda: engine.stats().started > 5)\n"
+        "print('over', flush=True)\n"
+    )
+    for _ in range(EXITS):
+        process = run_python(program, engine=engine_name, timeout=20)
+        assert_quiet(process)
+        assert process.stdout == "over\n"
+
+
+@hangs
+def test_the_exit_of_a_schedulers_program_waits_for_no_callback(engine_name, hang):
+    program = PRELUDE.format(hang=hang) + (
+        "scheduler = Scheduler(max_workers=2, daemon=True)\n"
+        "scheduler.after(0, hang)\n"
+        "scheduler.every('1ms', int)\n"
+        "scheduler.every('1h', print)\n"
+        "scheduler.start_background()\n"
+        "assert inside.wait(20)\n"
+        "wait_for(lambda: scheduler.stats().started > 5)\n"
+    )
+    for _ in range(EXITS):
+        assert_quiet(run_python(program, engine=engine_name, timeout=20))
+
+
+def test_all_workers_may_hang_at_the_exit(engine_name):
+    program = PRELUDE.format(hang="while True: time.sleep(0)") + (
+        "engine = Engine(3, daemon=True)\n"
+        "engine.call_many([0.0] * 10, hang)\n"
+        "engine.start()\n"
+        "wait_for(lambda: engine.stats().running == 3)\n"
+        "assert engine.stop(0.02) is False\n"
+        "sys.exit(7)\n"
+    )
+    assert_quiet(run_python(program, engine=engine_name, timeout=20), status=7)
+
+
+@forks
+def test_a_forked_child_finds_a_stopped_engine_and_gets_workers_of_its_own(engine_name):
+    program = PRELUDE.format(hang="time.sleep(1000)") + (
+        "engine = Engine(2, daemon=True, name='forked')\n"
+        "ticks = []\n"
+        "engine.call_every(0.001, lambda: ticks.append(os.getpid()))\n"
+        "engine.call_later(0, hang)\n"
+        "engine.start()\n"
+        "assert inside.wait(20)\n"
+        "wait_for(lambda: ticks)\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    assert not engine.running\n"
+        "    assert engine.stats().running == 0\n"
+        "    assert threading.active_count() == 1\n"
+        "    engine._check()\n"
+        "    engine.start()\n"
+        "    wait_for(lambda: os.getpid() in ticks)\n"
+        "    both = threading.Barrier(3)\n"
+        "    engine.call_many([0.0, 0.0], both.wait, [(20,), (20,)])\n"
+        "    both.wait(20)\n"
+        "    engine._check()\n"
+        "    assert engine.stop(20)\n"
+        "    assert threading.active_count() == 1\n"
+        "    os._exit(5)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5\n"
+        "seen = len(ticks)\n"
+        "wait_for(lambda: len(ticks) > seen)\n"
+    )
+    assert_quiet(run_python(program, engine=engine_name, timeout=40))
+
+
+@forks
+def test_a_callback_may_fork_and_its_child_ends_with_it(engine_name):
+    """What the child's only thread comes back to is a worker of the parent's: it leaves, and so the child is over."""
+    program = PRELUDE.format(hang="pass") + (
+        "engine = Engine(2, daemon=True)\n"
+        "children, ran = [], []\n"
+        "def fork():\n"
+        "    pid = os.fork()\n"
+        "    if pid:\n"
+        "        children.append(pid)\n"
+        "    else:\n"
+        "        engine._check()\n"
+        "engine.call_later(0, fork)\n"
+        "engine.call_every(0.001, lambda: ran.append(1))\n"
+        "engine.start()\n"
+        "wait_for(lambda: children)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0\n"
+        "seen = len(ran)\n"
+        "wait_for(lambda: len(ran) > seen)\n"
+        "assert engine.stop(20)\n"
+        "engine._check()\n"
+    )
+    assert_quiet(run_python(program, engine=engine_name, timeout=40))
+
+
+# Jobs.
+
+
+def test_a_time_out_comes_though_all_workers_are_busy(make_scheduler):
+    scheduler = make_scheduler(1, daemon=True)
+    fired = threading.Event()
+
+    def work(cancel):
+        if cancel.wait(WAIT):
+            fired.set()
+
+    job = scheduler.every("1h", work, timeout=0.03, immediate=True)
+    with scheduler:
+        assert fired.wait(WAIT)
+        assert wait_until(lambda: scheduler.get_job(job).timeout_count == 1)
+        assert scheduler.get_job(job).error_count == 1
+        scheduler._check()
+
+
+def test_a_shutdown_does_not_hang_on_what_has_timed_out(make_scheduler):
+    scheduler = make_scheduler(1, daemon=True)
+    release = threading.Event()
+    job = scheduler.every("1h", lambda: release.wait(WAIT), timeout=0.03, immediate=True)
+    scheduler.start_background()
+    assert wait_until(lambda: scheduler.get_job(job).timeout_count == 1)
+    assert [info.id for info in scheduler.shutdown(timeout=0.05)] == [job]
+    release.set()
+
+
+def test_retries_go_on_on_daemon_workers(make_scheduler):
+    scheduler = make_scheduler(2, daemon=True, on_error=lambda exc, run: attempts.append(run.attempt))
+    attempts = []
+
+    def fail():
+        raise ValueError
+
+    job = scheduler.every("1h", fail, max_retries=3, retry_backoff=0.001, immediate=True)
+    with scheduler:
+        assert wait_until(lambda: scheduler.get_job(job).error_count == 1)
+    assert attempts == [1, 2, 3, 4]
+
+
+def test_from_end_counts_from_the_end_on_daemon_workers(make_scheduler):
+    scheduler = make_scheduler(2, daemon=True)
+    begins, ends, done = [], [], threading.Event()
+
+    def work():
+        begins.append(time.monotonic())
+        time.sleep(0.005)
+        ends.append(time.monotonic())
+        if len(ends) == 5:
+            done.set()
+
+    scheduler.every("10ms", work, from_end=True)
+    with scheduler:
+        assert done.wait(WAIT)
+    gaps = [begin - end for begin, end in zip(begins[1:5], ends, strict=False)]
+    assert min(gaps) >= 0.01
+
+
+def test_coroutines_keep_their_own_loop_beside_daemon_workers(make_scheduler):
+    scheduler = make_scheduler(2, daemon=True, name="mixed")
+    seen, done = [], threading.Event()
+
+    async def work():
+        seen.append(threading.current_thread().name)
+        done.set()
+
+    scheduler.after(0, work)
+    with scheduler:
+        assert done.wait(WAIT)
+    assert seen == ["mixed-asyncio"]
+    assert threads_of("mixed") == []
+
+
+def test_many_jobs_have_each_of_their_slots_once(make_scheduler):
+    scheduler = make_scheduler(3, daemon=True)
+    jobs = [scheduler.every("5ms", nothing) for _ in range(40)]
+    with scheduler:
+        assert wait_until(lambda: all(scheduler.get_job(job).run_count >= 5 for job in jobs))
+        scheduler._check()
+    for job in jobs:
+        info = scheduler.get_job(job)
+        assert info.started_count == info.run_count
