@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["draw"]
 
 OURS = "pysched"
+COLOURS = 10  # of matplotlib's cycle
 UNITS = {"ns", "us", "ms", "B"}
 
 
@@ -43,13 +44,14 @@ def draw(folder: Path, results: Sequence[Result]) -> dict[str, Path]:
 
 def _draw(pyplot: Any, path: Path, rising: Sequence[Result]) -> None:
     figure, axes = pyplot.subplots(figsize=(6.4, 3.8), layout="constrained")
-    for who in dict.fromkeys(who for result in rising for who in result.values):
+    everyone = dict.fromkeys(who for result in rising for who in result.values)
+    for number, who in enumerate(everyone):
         found = [result for result in rising if who in result.values]
         ours = who.startswith(OURS)
         axes.plot(
             [result.count for result in found],
             [max(result.value(who), 0.01) for result in found],
-            marker="o",
+            marker="o" if number < COLOURS else "s",
             markersize=4,
             linewidth=2.5 if ours else 1.2,
             linestyle="-" if ours else "--",

@@ -27,11 +27,13 @@ def environment(how: Sequence[str]) -> list[str]:
     """Facts that a reader needs to judge the numbers, and `how` they came about; take it before a run: the load is
     that of the last minute."""
     day = datetime.now(timezone.utc).date().isoformat()
-    load = f", load average {os.getloadavg()[0]:.2f} before the run" if hasattr(os, "getloadavg") else ""
+    busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    load = "" if busy is None else f", load average {busy:.2f} before the run"
     return [
         f"{day}, pysched {__version__}, {platform.python_implementation()} {platform.python_version()}, "
         f"{platform.system()} {platform.machine()}, {_processor()}, {os.cpu_count()} cores{load}",
         *how,
+        *(["BUSY: other programs ran too; no verdict on a goal is to be trusted"] if busy and busy > 1.0 else []),
         f"cyclic gc {'enabled' if gc.isenabled() else 'DISABLED'} with thresholds {gc.get_threshold()}, "
         "collected before each measurement",
         "CPU time of the thread for what stays on one thread and never waits, wall time for the rest",

@@ -285,6 +285,14 @@ def test_the_table_of_a_known_result() -> None:
     ]
 
 
+@pytest.mark.parametrize(("load", "busy"), [(0.3, False), (9.0, True)])
+def test_a_busy_machine_is_named_as_such(load: float, busy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table.os, "getloadavg", lambda: (load, load, load), raising=False)
+    facts = table.environment(["some way"])
+    assert any("BUSY" in fact for fact in facts) is busy
+    assert "some way" in facts
+
+
 def test_growth_is_from_the_smallest_size_to_the_largest() -> None:
     small = known({"pysched": [10.0, 20.0], "peer": [1.0, 1.0], "slow": [1.0, 1.0]}, count=100)
     middle = known({"pysched": [999.0, 999.0], "peer": [9.0, 9.0]}, count=1000)

@@ -188,16 +188,18 @@ class LoopPeer:
         """Seconds from each deadline (of `time.monotonic()`) to its callback."""
         late: list[float] = []
 
-        def record(deadline: float) -> None:
-            late.append(monotonic() - deadline)
-
         with self.new_loop() as loop:
             for delay in plan.tomorrow():
                 loop.call_later(delay, nothing)
             deadlines = plan.deadlines()
+
+            def record(deadline: float) -> None:
+                late.append(monotonic() - deadline)
+                if len(late) == len(deadlines):
+                    loop.stop()
+
             for deadline in deadlines:  # not `call_at`: before it runs, uvloop's idea of the time is stale
                 loop.call_later(deadline - monotonic(), record, deadline)
-            loop.call_later(deadlines[-1] + 0.01 - monotonic(), loop.stop)
             loop.run_forever()
         return late
 
