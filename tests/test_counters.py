@@ -44,6 +44,7 @@ def test_of_an_engine_that_is_stopped_and_started(make_rig, seed):
     engine.start()
     rig.settle()
     adds_up(engine.stats())
+    assert engine.stop(WAIT)
     assert engine.stats().pending == len(engine)
 
 
