@@ -245,6 +245,7 @@ cdef struct Core:
     uint32_t notes_room              # for how many there is room: a power of two; 0: none are noted
     News *news                       # decisions that the owner wants to be told of, or NULL
     size_t alarms                    # that are pending
+    size_t natives                   # timers of C functions that may still start
     int64_t wall_offset              # wall clock - monotonic clock, ns
     int64_t planned_offset           # the same when the jobs that are on the wall clock were planned
     int64_t tolerance                # the latest of several slots is not missed if it is at most so late, ns
@@ -295,7 +296,6 @@ cdef struct Core:
     bint led                         # one of them does
     bint outgoing                    # the leader of an earlier start has not woken yet: no other may sleep meanwhile
     bint heir                        # one that is parked was told to lead
-    bint natives                     # there is, or has been, a timer of a C function
     bint standing_in                 # the loop's own thread calls C functions: none takes the lead meanwhile
     Condition aside                  # on which the loop's own thread waits beside them
     int64_t aside_until              # when it looks by itself

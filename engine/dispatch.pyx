@@ -244,7 +244,7 @@ cdef int begin(Dispatcher self, bint resume) except -1:
         core.epoch += 1
         core.drains = core.busy = core.parked = core.summons = 0
         core.outgoing |= core.led
-        core.led = core.heir = core.standing_in = core.napping = False
+        core.led = core.heir = core.napping = core.standing_in = False
         core.aside_until = -NEVER
     unlock(&core.mutex)
     if result == 1:

@@ -52,14 +52,16 @@ cdef int64_t sleep_until(Core *core, int64_t now) noexcept nogil:
 
 
 cdef bint leaves_it_to_drains(const Core *core, uint64_t *seen) noexcept nogil:
-    """Whether all workers are at work, and callbacks have started since the loop looked last.
+    """Whether all workers are at work, callbacks have started since the loop's last look, and nothing is its own.
 
     Each of them looks at what came due when its callback ends, and whoever stops doing so wakes the loop.  Were the
     loop to look as well, the two would fight for the mutex and for each other's cache lines.
     """
     cdef bint get_on = core.started != seen[0]
+    assert_held(&core.mutex)
     seen[0] = core.started
-    return get_on and core.drains - core.parked + core.napping >= core.workers and not (core.alarms or core.natives)
+    return (get_on and core.drains - core.parked + core.napping >= core.workers
+            and not core.alarms and not core.natives)
 
 
 cdef void leave_loop(Core *core) noexcept nogil:
@@ -259,12 +261,13 @@ cdef bint nap(Core *core, uint32_t epoch) noexcept nogil:
     """
     cdef int64_t now = monotonic_ns()
     cdef int64_t due
+    assert_held(&core.mutex)
     core_prune(core)
+    if native_first(core):               # the loop's own
+        return False
     due = core.heap.nodes[0].when if core.heap.size else NEVER
     if core.napping or core.summons or core.phase != STARTED or due > saturating_add(now, DRAIN_GRACE_NS):
         return False
-    if core.natives:
-        return False                     # the loop calls them itself
     core.napping = True
     condition_wait_until(&core.condition, &core.mutex, due)
     if core.epoch != epoch:

@@ -57,8 +57,8 @@ cdef int64_t native_add(
     if failure:
         unlock(&core.mutex)
         return failure
-    core.natives = True
     index = core_enter(core, &entry, 0)
+    core.natives += 1
     id = <int64_t>(<uint64_t>slot_at(core, index).generation << SLOT_BITS | index)
     wake[0] = core_wants_wake(core, when)
     unlock(&core.mutex)
@@ -93,6 +93,7 @@ cdef void native_detach(Core *core, uint32_t index, Native *native) noexcept nog
     cdef bint runs = slot.record != 0 and record_at(core, slot.record).active
     cdef References pointers
     assert_held(&core.mutex)
+    core.natives -= 1
     core_detach(core, index, False, &pointers)
     native.argument = <void *>pointers.receiver
     native.release = NULL if runs else <Function><void *>pointers.arguments      # who runs it will see to it
@@ -141,6 +142,7 @@ cdef bint native_take(Core *core, int64_t now, Run *run) noexcept nogil:
         heap_pop(&core.heap)
         begin_run(core, slot, run, slot.when, now)
         core.live -= 1
+        core.natives -= 1
         slot.callback = slot.receiver = slot.arguments = NULL
         core_free_slot(core, index, slot)
         return True

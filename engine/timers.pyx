@@ -139,11 +139,17 @@ cdef uint32_t core_place(Core *core, const Entry *entry, uint32_t key) noexcept:
     if entry.arguments != NULL:
         Py_INCREF(<object>entry.arguments)
     count_references(1 + (entry.receiver != NULL) + (entry.arguments != NULL))
-    return core_enter(core, entry, key)
+    return enter(core, entry, key)
 
 
 cdef uint32_t core_enter(Core *core, const Entry *entry, uint32_t key) noexcept nogil:
-    """`core_place` of references that the caller has taken, or of a C function."""
+    """`core_place` of a C function, which needs no GIL."""
+    assert_held(&core.mutex)
+    return enter(core, entry, key)
+
+
+cdef inline uint32_t enter(Core *core, const Entry *entry, uint32_t key) noexcept nogil:
+    """Makes a pending timer of what is there to be owned already."""
     cdef uint32_t index = slab_take(&core.slots)
     cdef Slot *slot = slot_at(core, index)
     cdef Record *record
