@@ -1,10 +1,11 @@
 """Builds the engine: every engine/X.pyx becomes the extension module pysched._engine.X.
 
-Everything else stands in pyproject.toml. Three switches, read from the environment:
+Everything else stands in pyproject.toml. Four switches, read from the environment:
 
 PYSCHED_DEBUG=1     symbols, little optimisation, Cython's checks of indices and unset variables, and our own of locks
                     and of what lives (engine/mutex.h, `pysched._engine.core.live_objects`)
 PYSCHED_PORTABLE=1  what POSIX systems other than Linux get, to be tested on Linux
+PYSCHED_SANITIZE=X  gcc's or clang's sanitizers, as for -fsanitize: "address,undefined" or "thread" (see ci/sanitize)
 PYSCHED_COVERAGE=1  line tracing for coverage.py's Cython plugin; the C files land beside their sources
 """
 
@@ -27,6 +28,7 @@ CIMPORT_ROOT = BUILD / "cimport-root"
 
 DEBUG = os.environ.get("PYSCHED_DEBUG") == "1"
 COVERAGE = os.environ.get("PYSCHED_COVERAGE") == "1"
+SANITIZE = os.environ.get("PYSCHED_SANITIZE")
 
 DIRECTIVES = {
     "language_level": 3,
@@ -54,9 +56,16 @@ if COVERAGE:
 def compile_args() -> list[str]:
     if sys.platform == "win32":
         return ["/Od", "/Zi"] if DEBUG else ["/O2"]
+    if SANITIZE:
+        return [*sanitizers(), "-O1", "-g", "-fno-omit-frame-pointer"]
     if DEBUG:
         return ["-O1", "-g", "-UNDEBUG"]
     return ["-O3", "-g0"]
+
+
+def sanitizers() -> list[str]:
+    """What compiler and linker are told; the first fault ends the process."""
+    return [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all"] if SANITIZE else []
 
 
 def mirror_declarations() -> list[str]:
@@ -105,6 +114,7 @@ def extensions() -> list[Extension]:
                     depends=depends,
                     define_macros=MACROS,
                     extra_compile_args=compile_args(),
+                    extra_link_args=sanitizers(),
                 )
                 for module in modules
             ],

@@ -68,7 +68,7 @@ prepare() {
         { read -r old_recipe; read -r old_extras; read -r old_switches; } <"$stamp"
     fi
     recipe=$(cat pyproject.toml setup.py | cksum)
-    switches="debug=${PYSCHED_DEBUG:-0} portable=${PYSCHED_PORTABLE:-0} coverage=${PYSCHED_COVERAGE:-0}"
+    switches="debug=${PYSCHED_DEBUG:-0} portable=${PYSCHED_PORTABLE:-0} sanitize=${PYSCHED_SANITIZE:-0} coverage=${PYSCHED_COVERAGE:-0}"
     extras=${extras:-$old_extras}  # who needs none is content with more
 
     # The stamp's time is that of the start: what is edited during a build is built the next time.

@@ -42,17 +42,17 @@ cdef Core *core_new() noexcept nogil:
     """A core with one count, for its owner; NULL if there is no memory.  No mutex held."""
     global registry_head
     cdef Core *core = <Core *>calloc(1, sizeof(Core))
-    cdef Slot *slot = NULL
-    cdef Record *record = NULL
-    cdef Job *job = NULL
+    cdef Slot slot                       # one of each, to tell where in it the slab keeps its links
+    cdef Record record
+    cdef Job job
     if core == NULL:
         return NULL
     mutex_init(&core.mutex)
     condition_init(&core.condition)
     condition_init(&core.aside)
-    slab_init(&core.slots, sizeof(Slot), <uint32_t><size_t>&slot.key)
-    slab_init(&core.records, sizeof(Record), <uint32_t><size_t>&record.waiting)
-    slab_init(&core.jobs, sizeof(Job), <uint32_t><size_t>&job.waiting)
+    slab_init(&core.slots, sizeof(Slot), <uint32_t>(<char *>&slot.key - <char *>&slot))
+    slab_init(&core.records, sizeof(Record), <uint32_t>(<char *>&record.waiting - <char *>&record))
+    slab_init(&core.jobs, sizeof(Job), <uint32_t>(<char *>&job.waiting - <char *>&job))
     keys_init(&core.keys)
     waker_init(&core.waker)
     waker_init(&core.left)

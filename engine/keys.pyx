@@ -21,8 +21,8 @@ cdef enum:
 
 
 cdef void keys_init(KeyTable *table) noexcept nogil:
-    cdef KeyEntry *origin = NULL
-    slab_init(&table.entries, sizeof(KeyEntry), <uint32_t><size_t>&origin.slot)
+    cdef KeyEntry entry
+    slab_init(&table.entries, sizeof(KeyEntry), <uint32_t>(<char *>&entry.slot - <char *>&entry))
     table.tags = NULL
     table.indices = NULL
     table.mask = table.used = table.count = 0

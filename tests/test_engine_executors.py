@@ -467,7 +467,7 @@ def test_workers_that_all_block_stop_nobody_from_registering_and_cancelling(make
 
 @pytest.mark.real_time
 def test_busy_python_threads_do_not_starve_the_loop(make_engine):
-    """Four threads in pure-Python loops: still no burst, no loss, and lateness far below a second."""
+    """Four threads in pure-Python loops, and the timer runs again and again; no slot is lost or run twice."""
     engine = make_engine()
     stop = threading.Event()
 
@@ -480,15 +480,17 @@ def test_busy_python_threads_do_not_starve_the_loop(make_engine):
         thread.start()
     try:
         with engine:
+            begin = engine.time()
             every = engine.call_every(0.01, nothing)
             assert wait_until(lambda: engine.stats().started >= 5)
             every.cancel()
+            end = engine.time()
     finally:
         stop.set()
         for thread in threads:
             thread.join(WAIT)
     stats = engine.stats()
-    assert stats.lateness.p50 < 1
+    assert 5 <= stats.started + stats.coalesced <= (end - begin) / 0.01
 
 
 class Refusing(AtOnce):
