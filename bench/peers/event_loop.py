@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from bench.measure import Unavailable
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["ASYNCIO", "UVLOOP", "LoopPeer"]
 
 Prepared = Iterator[Callable[[], object]]
+
+DUE_SOON = 0.001  # s; uvloop makes no timer of a delay of 0, but calls back at its next turn
 
 
 class _Table:
@@ -157,8 +159,9 @@ class LoopPeer:
     def run_inline(self, count: int) -> Prepared:
         with self.new_loop() as loop:
             for _ in range(count):
-                loop.call_later(0.0, nothing)
-            loop.call_later(0.0, loop.stop)
+                loop.call_later(DUE_SOON, nothing)
+            loop.call_later(DUE_SOON, loop.stop)
+            sleep(2 * DUE_SOON)
             yield loop.run_forever
 
     def pending(self, waits: array[float]) -> object:
