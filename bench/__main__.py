@@ -7,7 +7,6 @@ written to docs/performance. See `bench.beside`.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from bench import beside, plots, report, together
 from bench.growth import growth
 from bench.measure import Unavailable
 from bench.rows import ROWS
-from bench.table import environment, markdown, text
+from bench.table import environment, markdown, text, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,8 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.markdown:
             options.markdown.write_text("\n".join([*(f"- {fact}" for fact in facts), "", markdown(results), ""]))
         if options.json:
-            record = {"environment": facts, "results": [result.as_json() for result in results]}
-            options.json.write_text(json.dumps(record, indent=1) + "\n")
+            write_json(options.json, report.record(facts, results))
     return 0
 
 

@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from bench.peers.engines import NATIVE
+from bench.peers.engines import NATIVE, until_last
 from bench.peers.schedulers import OURS
 from bench.workload import nothing
 
 if TYPE_CHECKING:
-    from bench.measure import Operation
+    from bench.measure import Operation, Prepared
 
 __all__ = ["MARK", "OPERATIONS", "ROUNDS", "SIZES"]
 
@@ -37,24 +36,15 @@ MARK = "getppid"
 mark = os.getppid
 HOUR_NS = 3_600_000_000_000
 
-Prepared = Iterator[Callable[[], object]]
-
 
 @contextmanager
 def rearm(count: int) -> Prepared:
     """Periodic timers that are due once, run inline and armed again for the next hour."""
     engine = NATIVE.engine()
-    done = Event()
     for _ in range(count):
         engine.call_every(3600.0, nothing, delay=0.0)
-    engine.call_later(0.0, done.set)
-
-    def timed() -> None:
-        engine.start()
-        done.wait()
-
-    yield timed
-    engine.stop()
+    with until_last(engine) as timed:
+        yield timed
 
 
 @contextmanager

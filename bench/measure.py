@@ -18,18 +18,20 @@ operations is nearer to 1 than that of the operations alone.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from statistics import median
 from time import get_clock_info, perf_counter_ns, thread_time_ns
 from typing import NamedTuple, TypeAlias, TypeVar
 
-__all__ = ["Operation", "Ratio", "Unavailable", "alternate", "cost_ns", "cpu_ns", "ratio", "wall_ns"]
+__all__ = ["Operation", "Prepared", "Ratio", "Unavailable", "alternate", "cost_ns", "cpu_ns", "ratio", "wall_ns"]
 
 Operation: TypeAlias = Callable[[int], AbstractContextManager[Callable[[], object]]]
 """`operation(count)`: entering it sets the scene, calling what it yields does `count` operations and is timed,
 leaving it cleans up."""
 
+Prepared: TypeAlias = Iterator[Callable[[], object]]
+"""What an `Operation` returns before `contextmanager` has made one of it."""
 
 Found = TypeVar("Found")
 

@@ -11,14 +11,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from bench import plots
+from bench.measure import Unavailable
 from bench.row import MILLION
 from bench.steady import CASES, Case, measure
-from bench.table import environment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from bench.table import aligned, environment, write_json
 
 __all__ = ["main", "text"]
 
@@ -42,7 +41,11 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.timers < 1 or options.seconds < 1:
         parser.error("--timers and --seconds must be at least 1")
-    draw = drawer() if options.plot else None  # fails before the measurement if matplotlib is missing
+    if options.plot:
+        try:
+            plots.require()  # before the measurement
+        except Unavailable as reason:
+            parser.error(f"--plot: {reason}")
     cases = [
         case
         for case in CASES
@@ -57,20 +60,11 @@ def main(arguments: list[str] | None = None) -> int:
     facts = environment([])[:1]
     reports = [apart(case, options.timers, options.seconds) for case in cases]
     print(*facts, f"{options.timers:,} timers of one second, {options.seconds} s", text(reports), sep="\n")
-    record = {"environment": facts, "reports": reports}
     if options.json:
-        options.json.write_text(json.dumps(record, indent=1) + "\n")
-    if draw:
-        draw(reports, options.plot)
+        write_json(options.json, {"environment": facts, "reports": reports})
+    if options.plot:
+        plots.draw_steady(options.plot, reports)
     return 0
-
-
-def drawer() -> Callable[[list[dict[str, Any]], Path], None]:
-    try:
-        from bench.steady_plot import draw
-    except ImportError:
-        raise SystemExit("--plot needs matplotlib: pip install -e '.[bench]'") from None
-    return draw
 
 
 def apart(case: Case, timers: int, seconds: int) -> dict[str, Any]:
@@ -85,11 +79,7 @@ def apart(case: Case, timers: int, seconds: int) -> dict[str, Any]:
 
 def text(reports: list[dict[str, Any]]) -> str:
     """An aligned table, one line a case."""
-    lines = [HEAD, *map(line_of, reports)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
-    return "\n".join(
-        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
+    return aligned([HEAD, *map(line_of, reports)])
 
 
 def line_of(report: dict[str, Any]) -> tuple[str, ...]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from bench.table import cost, markdown, multiple
+from bench.table import cost, markdown, multiple, piped, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -14,14 +13,18 @@ if TYPE_CHECKING:
 
     from bench.result import Result
 
-__all__ = ["as_markdown", "goal_lines", "write"]
+__all__ = ["as_markdown", "goal_lines", "record", "write"]
 
 
 def write(folder: Path, facts: Sequence[str], results: Sequence[Result], plots: Mapping[str, Path]) -> None:
     """`plots`: the picture of each column that has one, by its heading."""
-    record = {"environment": list(facts), "results": [result.as_json() for result in results]}
-    (folder / "results.json").write_text(json.dumps(record, indent=None, separators=(",", ":")) + "\n")
+    write_json(folder / "results.json", record(facts, results))
     (folder / "results.md").write_text(as_markdown(facts, results, plots))
+
+
+def record(facts: Sequence[str], results: Sequence[Result]) -> dict[str, object]:
+    """Everything, each round included."""
+    return {"environment": list(facts), "results": [result.as_json() for result in results]}
 
 
 def as_markdown(facts: Sequence[str], results: Sequence[Result], plots: Mapping[str, Path]) -> str:
@@ -59,11 +62,7 @@ def _growth(results: Iterable[Result]) -> str:
     for result in results:
         others = ", ".join(f"{who} {multiple(result.value(who))}" for who in result.peers)
         lines.append([result.heading, result.size, multiple(result.value(result.ours)), others])
-    return _table(lines)
-
-
-def _table(lines: Iterable[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return piped(lines)
 
 
 def _section(group: Sequence[Result], plots: Mapping[str, Path]) -> list[str]:
@@ -73,7 +72,7 @@ def _section(group: Sequence[Result], plots: Mapping[str, Path]) -> list[str]:
     lines = [["", *sizes], ["---", *("--:" for _ in sizes)]]
     lines += [[who, *(_cell(result, who) for result in group)] for who in everyone]
     lines.append(["rounds", *(str(len(result.values[result.ours])) for result in group)])
-    parts = [f"### {title}", _table(lines)]
+    parts = [f"### {title}", piped(lines)]
     if absent := _absent(group):
         parts.append(f"Not measured: {absent}.")
     if title in plots:

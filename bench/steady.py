@@ -61,7 +61,7 @@ class Second:
     """What was measured of one second."""
 
     at_s: float
-    runs_per_s: float
+    runs_per_s: int
     missed: int
     cpu: float
     p50_us: float
@@ -145,7 +145,7 @@ def measure(case: Case, timers: int, seconds: int, settling_s: float = SETTLING_
         total = between(first, first, before, late[first_late:])
     finally:
         load.stop()
-    return Report(case.name, timers, register_s, total, measured)
+    return Report(case.name, timers, round(register_s, 3), total, measured)
 
 
 Instant = tuple[float, float, int, int]
@@ -159,12 +159,12 @@ def instant(load: Load) -> Instant:
 def between(first: Instant, a: Instant, b: Instant, late: list[float]) -> Second:
     late = sorted(late) or [float("nan")]
     wall = b[0] - a[0]
-    return Second(
-        at_s=b[0] - first[0],
-        runs_per_s=(b[2] - a[2]) / wall,
+    return Second(  # more digits a measurement does not know
+        at_s=round(b[0] - first[0], 3),
+        runs_per_s=round((b[2] - a[2]) / wall),
         missed=b[3] - a[3],
-        cpu=(b[1] - a[1]) / wall,
-        p50_us=late[len(late) // 2] * 1e6,
-        p99_us=late[len(late) * 99 // 100] * 1e6,
-        rss_mb=psutil.Process().memory_info().rss / 1e6,
+        cpu=round((b[1] - a[1]) / wall, 3),
+        p50_us=round(late[len(late) // 2] * 1e6, 1),
+        p99_us=round(late[len(late) * 99 // 100] * 1e6, 1),
+        rss_mb=round(psutil.Process().memory_info().rss / 1e6, 1),
     )

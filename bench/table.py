@@ -1,8 +1,9 @@
-"""The table, as aligned text and as Markdown, and the lines above it that say where it comes from."""
+"""What the bench writes: tables as text and as Markdown, the lines above them that say where they come from, JSON."""
 
 from __future__ import annotations
 
 import gc
+import json
 import os
 import platform
 from datetime import datetime, timezone
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from bench.measure import Ratio
     from bench.result import Result
 
-__all__ = ["cost", "environment", "markdown", "multiple", "text"]
+__all__ = ["aligned", "cost", "environment", "markdown", "multiple", "piped", "text", "write_json"]
 
 HEAD = ("operation", "pysched", "beside", "its cost", "pysched / it (range)", "goal", "met")
 Cells = tuple[str, ...]
@@ -41,17 +42,31 @@ def environment(how: Sequence[str]) -> list[str]:
 
 
 def text(results: Iterable[Result]) -> str:
-    lines = [HEAD, *_lines(results)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
-    lines.insert(1, tuple("-" * width for width in widths))
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
+    return aligned([HEAD, *_lines(results)])
 
 
 def markdown(results: Iterable[Result]) -> str:
-    lines = [HEAD, tuple("---" for _ in HEAD), *_lines(results)]
+    return piped([HEAD, ["---"] * len(HEAD), *_lines(results)])
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """The first line is the head."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rule = ["-" * width for width in widths]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in (lines[0], rule, *lines[1:])
+    )
+
+
+def piped(lines: Iterable[Sequence[str]]) -> str:
+    """Markdown; the second line is to say how columns are set."""
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def write_json(path: Path, record: object) -> None:
+    """On one line: nobody reads it, and programs need no blanks."""
+    path.write_text(json.dumps(record, separators=(",", ":")) + "\n")
 
 
 def _lines(results: Iterable[Result]) -> list[Cells]:

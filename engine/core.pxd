@@ -95,8 +95,8 @@ cdef enum JobFlags:
     FROM_END = 512   # its period counts from the end of its run: while it runs, it is out of the heap
     QUEUES = 1024    # slots that find all instances busy wait in its backlog
     ALL = 2048       # of slots that were missed, each is run
-    UNTOLD = 8192    # held back until its owner has named it; else it is pending
     NONE = 4096      # of slots that were missed, none is run; without both: the latest
+    UNTOLD = 8192    # held back until its owner has named it; else it is pending
 
 cdef enum Decision:                  # what becomes of slots, and of runs
     RAN
@@ -330,6 +330,11 @@ cdef inline void count_references(long by) noexcept:
 cdef inline bint has_tidings(const Core *core) noexcept nogil:
     """Whether the owner of jobs is to be told of something."""
     return core.ended != 0 or (core.news != NULL and core.news.count != 0)
+
+
+cdef inline int64_t first_due(const Core *core) noexcept nogil:
+    """Due time of the first of the heap, stale or not; NEVER if the heap is empty."""
+    return core.heap.nodes[0].when if core.heap.size else NEVER
 
 
 cdef inline Slot *slot_at(const Core *core, uint32_t index) noexcept nogil:

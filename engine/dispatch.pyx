@@ -21,17 +21,7 @@ from .core cimport (
     saturating_add,
     time_left,
 )
-from .dispatcher cimport (
-    now_of,
-    raise_failure,
-    run_alarms,
-    run_inline,
-    run_natives,
-    runner_enter,
-    runner_leave,
-    runner_new,
-    runs_here,
-)
+from .dispatcher cimport now_of, raise_failure, run_alarms, run_inline, run_natives
 from .drains cimport core_set_phase
 from .executors cimport hand_over, open_pool, start_workers
 from .jobs cimport job_feed_all
@@ -50,6 +40,7 @@ from .lead cimport (
     wait_for_work,
 )
 from .platform cimport NEVER, lock, sleep_slack, unlock, waker_open, waker_wait
+from .runners cimport runner_enter, runner_leave, runner_new, runs_here
 from .runs cimport core_collect_due, core_put_back
 from .signals cimport SignalPipe
 from .timers cimport core_prune

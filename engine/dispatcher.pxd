@@ -3,7 +3,7 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t
 
-from .core cimport Core, Run, Runner
+from .core cimport Core, Run
 from .owner cimport _Core
 from .platform cimport monotonic_ns
 from .waiters cimport WakeEvent
@@ -45,11 +45,6 @@ cdef class Dispatcher:
     cdef int look_again(self, bint wake) except -1
 
 
-cdef bint runs_here(Core *core, size_t *own) noexcept nogil
-cdef Runner *runner_new() except NULL
-cdef void runner_enter(Core *core, Runner *runner) noexcept nogil
-cdef void runner_set(Runner *runner, const Run *run) noexcept nogil
-cdef void runner_leave(Core *core, Runner *runner) noexcept nogil
 cdef int raise_failure(Dispatcher self) except -1
 cdef int run_inline(Dispatcher self, bint interruptible) except -1
 cdef int run_alarms(Dispatcher self) except -1

@@ -9,14 +9,12 @@ Ground rules
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_XDECREF
-from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
 from .core cimport (
     ALARM,
     ARGUMENT_TUPLE,
-    JOB,
     NO_REPEAT,
     ONE_ARGUMENT,
     STARTED,
@@ -31,14 +29,14 @@ from .core cimport (
     has_tidings,
 )
 from .drains cimport core_set_phase, drains_summon
-from .heap cimport SLOT_BITS
-from .interpreter cimport call, call_tuple, is_asynchronous, take_exception, this_thread
+from .interpreter cimport call, call_tuple, is_asynchronous, take_exception
 from .lead cimport BATCH, drain_park, promote
 from .natives cimport TURN, native_call, native_due, native_end, native_take
 from .owner cimport _Core
 from .platform cimport NEVER, assert_held, lock, unlock, waker_wake
+from .runners cimport runner_enter, runner_leave, runner_new, runner_set
 from .runs cimport core_alarm_due, core_collect_due, core_finish, core_next_due, core_take_due, core_take_ready
-from .timers cimport core_forget_orphans, core_prune, core_wants_wake
+from .timers cimport core_forget_orphans, core_sleeps_too_long
 from .waiters cimport WakeEvent, core_notify
 
 from types import MethodType
@@ -272,58 +270,7 @@ cdef str checked_name(object name):
     return str.__str__(name)             # plain text also of a subclass, an enumeration's member say
 
 
-# -- who runs callbacks ---------------------------------------------------------------------------------------------
-
-cdef Runner *runner_new() except NULL:
-    """Not on the stack of its thread: greenlets copy stacks away, and at exit those of daemon threads are gone."""
-    cdef Runner *runner = <Runner *>calloc(1, sizeof(Runner))
-    if runner == NULL:
-        raise MemoryError
-    return runner
-
-
-cdef void runner_enter(Core *core, Runner *runner) noexcept nogil:
-    assert_held(&core.mutex)
-    runner.thread = this_thread()
-    runner.calling = False
-    runner.next = core.runners
-    core.runners = runner
-
-
-cdef void runner_set(Runner *runner, const Run *run) noexcept nogil:
-    """Says which run the thread is inside of, if it is one of a job."""
-    runner.job = 0
-    if run.flags & JOB:
-        runner.job = <uint64_t>run.generation << SLOT_BITS | run.slot
-        runner.number = run.number
-        runner.scheduled = run.scheduled
-
-
-cdef void runner_leave(Core *core, Runner *runner) noexcept nogil:
-    """Takes it off the list and frees it."""
-    cdef Runner **link = &core.runners
-    assert_held(&core.mutex)
-    while link[0] != NULL and link[0] != runner:
-        link = &link[0].next
-    if link[0] == runner:                # not there in a forked child
-        link[0] = runner.next
-    free(runner)
-
-
-cdef bint runs_here(Core *core, size_t *own) noexcept nogil:
-    """Whether this thread is in a loop or drain of the core; `own`: how many callbacks it is inside of."""
-    cdef unsigned long thread = this_thread()
-    cdef Runner *runner = core.runners
-    cdef bint here = False
-    assert_held(&core.mutex)
-    own[0] = 0
-    while runner != NULL:
-        if runner.thread == thread:
-            here = True
-            own[0] += runner.calling
-        runner = runner.next
-    return here
-
+# -- running callbacks ----------------------------------------------------------------------------------------------
 
 cdef inline int share_gil(int64_t now, int64_t *since) except -1:
     """Lets the interpreter switch threads, at least once a millisecond: callbacks that are builtins never do.
@@ -337,8 +284,6 @@ cdef inline int share_gil(int64_t now, int64_t *since) except -1:
         breathe()
     return 0
 
-
-# -- running callbacks ----------------------------------------------------------------------------------------------
 
 cdef struct Turn:                    # one thread's way through a series of runs
     Runner *runner
@@ -588,8 +533,7 @@ cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1:
     if core.epoch == epoch:
         core.drains -= 1
     # The loop may sleep past the next timer because this drain was there, or because it was held back until now.
-    core_prune(core)
-    wake = core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when)
+    wake = core_sleeps_too_long(core)
     end_turn(self, &turn)
     if wake:
         self.wake()

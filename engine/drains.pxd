@@ -15,4 +15,5 @@ from .core cimport Core, Phase
 
 cdef uint32_t drains_wanted(const Core *core) noexcept nogil
 cdef void drains_summon(Core *core) noexcept nogil
+cdef bint drains_go_on(Core *core) noexcept nogil
 cdef void core_set_phase(Core *core, Phase phase) noexcept nogil

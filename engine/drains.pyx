@@ -3,7 +3,8 @@
 from libc.stdint cimport uint32_t
 
 from .core cimport Core, Phase
-from .platform cimport assert_held, condition_broadcast, condition_signal
+from .platform cimport NEVER, assert_held, condition_broadcast, condition_signal
+from .timers cimport core_sleeps_too_long, core_wants_wake
 
 
 cdef uint32_t drains_wanted(const Core *core) noexcept nogil:
@@ -28,6 +29,16 @@ cdef void drains_summon(Core *core) noexcept nogil:
         core.summons += 1
         wanted -= 1
         condition_signal(&core.condition)
+
+
+cdef bint drains_go_on(Core *core) noexcept nogil:
+    """After the end of a run, with which one that was owed to its job, or stood in its backlog, may have become ready.
+
+    Calls parked drains to it; whether the loop must be woken, for more drains or for what is due before it would wake.
+    """
+    assert_held(&core.mutex)
+    drains_summon(core)
+    return (drains_wanted(core) != 0 and core_wants_wake(core, -NEVER)) or core_sleeps_too_long(core)
 
 
 cdef void core_set_phase(Core *core, Phase phase) noexcept nogil:

@@ -15,11 +15,11 @@ from .core cimport (
     drop,
     has_tidings,
 )
-from .dispatcher cimport Dispatcher, drain_ready, now_of, runner_enter, runner_leave, runner_new, runner_set
-from .drains cimport drains_summon, drains_wanted
-from .platform cimport NEVER, lock, sleep_slack, unlock
+from .dispatcher cimport Dispatcher, drain_ready, now_of
+from .drains cimport drains_go_on, drains_summon, drains_wanted
+from .platform cimport lock, sleep_slack, unlock
+from .runners cimport runner_enter, runner_leave, runner_new, runner_set
 from .runs cimport core_accept, core_finish, core_refuse, core_take_ready, core_unstart
-from .timers cimport core_prune, core_wants_wake
 from .waiters cimport core_notify
 
 from functools import partial
@@ -87,7 +87,10 @@ cdef int hand_over(Dispatcher self, object pool, uint32_t epoch) except -1:
 # -- thread pools ---------------------------------------------------------------------------------------------------
 
 def _drain(Dispatcher self not None, uint32_t epoch):
-    """What the thread pool is given.  A drain that fails (its clock did) ends the loop, which raises the reason."""
+    """What a thread pool is given, and the target of a daemon worker, whose drain lasts as long as its start.
+
+    A drain that fails (its clock did) ends the loop, which raises the reason.
+    """
     cdef bint waits = self.c.parking     # for deadlines, too
     cdef long slack = sleep_slack(1) if waits else 0
     try:
@@ -108,23 +111,17 @@ def _drain_done(Dispatcher self not None, uint32_t epoch, future):
         self.wake()
 
 
-def _work(Dispatcher self not None, uint32_t epoch):
-    """The target of a daemon worker: one drain, for as long as its start lasts."""
-    _drain(self, epoch)
-
-
 cdef int start_workers(Dispatcher self, uint32_t epoch) except -1:
     """Starts the daemon workers, which begin at once.  If one cannot be started the caller must stop the engine."""
     cdef uint32_t i
     lock(&self.c.mutex)
     self.c.drains = self.workers
     unlock(&self.c.mutex)
-    crew = [thread for thread in self.crew or () if thread.is_alive()]   # a callback outlived the last stop
+    self.crew = [thread for thread in self.crew or () if thread.is_alive()]   # a callback outlived the last stop
     for i in range(self.workers):
-        thread = Thread(target=_work, args=(self, epoch), name=f"{self.name}-worker_{i}", daemon=True)
+        thread = Thread(target=_drain, args=(self, epoch), name=f"{self.name}-worker_{i}", daemon=True)
         thread.start()
-        crew.append(thread)
-    self.crew = crew
+        self.crew.append(thread)
     return 0
 
 
@@ -211,12 +208,7 @@ cdef class Submitted:
                 core.dropped += 1
         if runner != NULL:
             runner_leave(core, runner)
-        # A slot that was owed to a job may be due now, or a run of its backlog go on, and the loop sleep past it.
-        core_prune(core)
-        wake = (
-            (drains_wanted(core) != 0 and core_wants_wake(core, -NEVER))
-            or (core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when))
-        )
+        wake = drains_go_on(core)
         unlock(&core.mutex)
         if wake:
             self.dispatcher.wake()

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from .core cimport STARTED, STOPPED, Core, Runner, has_tidings, saturating_add, time_left
+from .core cimport STARTED, STOPPED, Core, Runner, first_due, has_tidings, saturating_add, time_left
 from .drains cimport core_set_phase, drains_summon, drains_wanted
 from .natives cimport native_due, native_first, natives_run
 from .platform cimport (
@@ -23,7 +23,7 @@ from .platform cimport (
     wall_offset_ns,
 )
 from .runs cimport core_alarm_due, core_collect_due, core_put_back
-from .timers cimport ASIDE_NS, core_prune, core_wants_wake
+from .timers cimport ASIDE_NS, core_prune, core_sleeps_too_long
 from .waiters cimport WakeEvent
 from .wall cimport core_see_wall
 
@@ -42,7 +42,7 @@ cdef bint has_work(Core *core, int64_t now) noexcept nogil:
 
 
 cdef int64_t sleep_until(Core *core, int64_t now) noexcept nogil:
-    cdef int64_t due = core.heap.nodes[0].when if core.heap.size else NEVER
+    cdef int64_t due = first_due(core)
     cdef int64_t grace = saturating_add(now, DRAIN_GRACE_NS)
     assert_held(&core.mutex)
     if (core.drains - core.parked > core.busy or core.napping) and due < grace and not native_first(core):
@@ -197,7 +197,7 @@ cdef void stand_aside(Core *core, int64_t now) noexcept nogil:
     No callback of Python can run at that time, so it is not to be met exactly.  A worker that is free meanwhile takes
     the lead again without a signal, and it would only be in the way of one that wakes at the deadline.
     """
-    cdef int64_t until = core.heap.nodes[0].when if core.heap.size else NEVER
+    cdef int64_t until = first_due(core)
     assert_held(&core.mutex)
     if core.on_wall:
         until = min(until, saturating_add(now, CLOCK_LOOK_NS))
@@ -225,11 +225,16 @@ cdef void drain_park(Core *core, uint32_t epoch, WakeEvent event, Runner *runner
     unlock(&core.mutex)
 
 
-cdef bint sleeps_too_long(Core *core) noexcept nogil:
-    """Whether somebody sleeps past the first of the heap, and must be woken by the caller."""
+cdef void unpark(Core *core) noexcept nogil:
+    """Ends the wait of a drain.
+
+    Whoever wakes first takes a summons, whomever the signal was meant for: the counts agree all the same.
+    """
     assert_held(&core.mutex)
-    core_prune(core)
-    return core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when)
+    if core.summons:
+        core.summons -= 1
+    else:
+        core.parked -= 1
 
 
 cdef void await_summons(Core *core, uint32_t epoch, WakeEvent event) noexcept nogil:
@@ -238,7 +243,7 @@ cdef void await_summons(Core *core, uint32_t epoch, WakeEvent event) noexcept no
     if event is None and nap(core, epoch):
         return
     # The loop may sleep past the next timer because this drain was there.
-    if sleeps_too_long(core):
+    if core_sleeps_too_long(core):
         if event is None:
             waker_wake(&core.waker)
         else:
@@ -247,11 +252,7 @@ cdef void await_summons(Core *core, uint32_t epoch, WakeEvent event) noexcept no
         condition_wait(&core.condition, &core.mutex)
         if core.epoch != epoch:
             return
-    # Whoever wakes first takes a summons, whomever the signal was meant for: the counts agree all the same.
-    if core.summons:
-        core.summons -= 1
-    else:
-        core.parked -= 1
+    unpark(core)
 
 
 cdef bint nap(Core *core, uint32_t epoch) noexcept nogil:
@@ -265,7 +266,7 @@ cdef bint nap(Core *core, uint32_t epoch) noexcept nogil:
     core_prune(core)
     if native_first(core):               # the loop's own
         return False
-    due = core.heap.nodes[0].when if core.heap.size else NEVER
+    due = first_due(core)
     if core.napping or core.summons or core.phase != STARTED or due > saturating_add(now, DRAIN_GRACE_NS):
         return False
     core.napping = True
@@ -273,10 +274,7 @@ cdef bint nap(Core *core, uint32_t epoch) noexcept nogil:
     if core.epoch != epoch:
         return True                      # another start's drains are counted anew
     core.napping = False
-    if core.summons:
-        core.summons -= 1
-    else:
-        core.parked -= 1
+    unpark(core)
     return True
 
 
@@ -284,16 +282,13 @@ cdef bint nap(Core *core, uint32_t epoch) noexcept nogil:
 
 cdef void promote(Core *core, int64_t now) noexcept nogil:
     """Sees to it that somebody waits for the next deadline, as the caller is about to do something else."""
-    cdef int64_t due
     assert_held(&core.mutex)
     if core.led or core.heir or core.outgoing:
         return
     if core.parked:
         core.heir = True
         condition_signal(&core.condition)
-        return
-    due = core.heap.nodes[0].when if core.heap.size else NEVER
-    if core.aside_until > saturating_add(max(due, now), ASIDE_NS):
+    elif core.aside_until > saturating_add(max(first_due(core), now), ASIDE_NS):
         condition_signal(&core.aside)
 
 
@@ -329,7 +324,7 @@ cdef void lead(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
             break
         if called:
             continue
-        sleep(core, -1, now, core.heap.nodes[0].when if core.heap.size else NEVER)
+        sleep(core, -1, now, first_due(core))
         if core.epoch != epoch:
             step_down(core, now)
             return
@@ -343,7 +338,7 @@ cdef void follow(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
     """Waits, parked or in the lead, until there is something for this worker to do, or its start is over."""
     assert_held(&core.mutex)
     core.parked += 1
-    if sleeps_too_long(core):            # as of what the run that this worker has just ended comes next
+    if core_sleeps_too_long(core):            # as of what the run that this worker has just ended comes next
         waker_wake(&core.waker)
     while core.phase == STARTED and not core.summons and core.ring_count == core.zombies:
         if not (core.led or core.outgoing or core.standing_in):
@@ -354,9 +349,5 @@ cdef void follow(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
         condition_wait(&core.condition, &core.mutex)
         if core.epoch != epoch:
             return
-    # Whoever wakes first takes a summons, or the call to lead, whomever the signal was meant for.
-    if core.summons:
-        core.summons -= 1
-    else:
-        core.parked -= 1
+    unpark(core)
     core.heir = False                    # it may have been this one: who starts a run looks again

@@ -18,6 +18,7 @@ from .core cimport (
     Job,
     Record,
     Slot,
+    first_due,
     job_at,
     record_at,
     saturating_add,
@@ -464,7 +465,7 @@ cdef int64_t core_next_due(Core *core) noexcept nogil:
             due = record_at(core, slot.record).waiting_when if slot.record else slot.when
         break
     core_prune(core)                     # a run that was asked for may be due later than what is late in the heap
-    return min(due, core.heap.nodes[0].when) if core.heap.size else due
+    return min(due, first_due(core))
 
 
 cdef void core_abandon_runs(Core *core) noexcept nogil:

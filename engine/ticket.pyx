@@ -5,11 +5,10 @@ from libc.stdint cimport int64_t, uint64_t
 
 from .core cimport Core, Run
 from .dispatcher cimport Dispatcher, now_of
-from .drains cimport drains_summon, drains_wanted
+from .drains cimport drains_go_on
 from .heap cimport SLOT_BITS
 from .jobs cimport FAILED, SUCCEEDED, TIMED_OUT, Outcome, job_end_run, job_give_back
-from .platform cimport NEVER, lock, unlock
-from .timers cimport core_prune, core_wants_wake
+from .platform cimport lock, unlock
 
 from pysched.reports import log_error
 
@@ -64,7 +63,7 @@ cdef class Ticket:
         if not self.finished:
             self.claimed = self.finished = True
             job_give_back(core, self.slot, self.generation, now)
-        wake = wants_wake(core)
+        wake = drains_go_on(core)
         unlock(&core.mutex)
         self.engine.look_again(wake)
 
@@ -77,7 +76,7 @@ cdef class Ticket:
             self.claimed = self.finished = True
             core.errors += outcome != SUCCEEDED
             job_end_run(core, self.slot, self.generation, now, outcome)
-        wake = wants_wake(core)
+        wake = drains_go_on(core)
         unlock(&core.mutex)
         self.engine.look_again(wake)
         return 0
@@ -89,13 +88,3 @@ cdef class Ticket:
         except BaseException as failure:
             log_error(f"{self.engine._name}: the clock has failed at the end of a run", failure)
             return self.started_ns
-
-
-cdef bint wants_wake(Core *core) noexcept nogil:
-    """Whether the loop must be woken: a run that was owed to a job, or stood in its backlog, may go on now."""
-    drains_summon(core)
-    core_prune(core)
-    return (
-        (drains_wanted(core) != 0 and core_wants_wake(core, -NEVER))
-        or (core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when))
-    )

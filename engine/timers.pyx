@@ -29,6 +29,7 @@ from .core cimport (
     Slot,
     count_references,
     drop,
+    first_due,
     job_at,
     record_at,
     saturating_add,
@@ -194,6 +195,13 @@ cdef bint core_wants_wake(Core *core, int64_t when) noexcept nogil:
     if core.following and not core.led and core.aside_until > saturating_add(max(when, 0), ASIDE_NS):
         condition_signal(&core.aside)    # all workers are inside callbacks
     return False
+
+
+cdef bint core_sleeps_too_long(Core *core) noexcept nogil:
+    """Whether somebody sleeps past the first timer of the heap, and must be woken by the caller."""
+    assert_held(&core.mutex)
+    core_prune(core)
+    return core_wants_wake(core, first_due(core))
 
 
 cdef bint core_add(

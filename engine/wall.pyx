@@ -12,7 +12,7 @@ from .heap cimport SLOT_MASK, Node, heap_restore
 from .platform cimport NEVER, assert_held
 from .schedule cimport schedule_next
 from .slots cimport job_replanned
-from .timers cimport core_prune, core_wants_wake
+from .timers cimport core_sleeps_too_long
 
 cdef enum:
     DRIFT = 1_000_000
@@ -35,8 +35,7 @@ cdef bint core_see_wall(Core *core, int64_t offset, int64_t now) noexcept nogil:
     if not core.on_wall:
         return False
     plan_anew(core, moved, shifted(now, offset))
-    core_prune(core)
-    return core.heap.size != 0 and core_wants_wake(core, core.heap.nodes[0].when)
+    return core_sleeps_too_long(core)
 
 
 cdef void plan_anew(Core *core, int64_t moved, int64_t here) noexcept nogil:

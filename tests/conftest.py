@@ -7,6 +7,7 @@ import importlib
 import logging
 import os
 import signal
+import sys
 import threading
 from functools import cache
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from faces import FACES
 from hypothesis import HealthCheck, settings
-from support import MODES, WAIT, Rig, wait_until
+from support import MODES, WAIT, Rig, listening, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -261,10 +262,9 @@ class _Records(logging.Handler):
 @pytest.fixture
 def logged() -> Iterator[list[tuple[str, str, bool]]]:
     """What the logger `pysched` is given during the test: (level name, text with traceback, has one)."""
-    logger, handler = logging.getLogger("pysched"), _Records()
-    logger.addHandler(handler)
-    yield handler.logged
-    logger.removeHandler(handler)
+    handler = _Records()
+    with listening(handler):
+        yield handler.logged
 
 
 @pytest.fixture(autouse=True)
@@ -273,10 +273,9 @@ def nothing_unexpected_is_logged(request: pytest.FixtureRequest) -> Iterator[Non
     if {"logged", "caplog"} & set(request.fixturenames):
         yield
         return
-    logger, handler = logging.getLogger("pysched"), _Records()
-    logger.addHandler(handler)
-    yield
-    logger.removeHandler(handler)
+    handler = _Records()
+    with listening(handler):
+        yield
     assert [entry for entry in handler.logged if " timed out after " not in entry[1]] == []
 
 
@@ -288,3 +287,12 @@ def no_thread_is_left_behind() -> Iterator[None]:
     assert wait_until(lambda: set(threading.enumerate()) <= before, 5), (
         f"left running: {[thread.name for thread in set(threading.enumerate()) - before]}"
     )
+
+
+@pytest.fixture
+def switching():
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import subprocess
@@ -245,3 +246,18 @@ def assert_quiet(process: subprocess.CompletedProcess[str], status: int = 0, war
     lines = process.stderr.splitlines()
     expected = [] if warning is None else [line for line in lines[:1] if line.endswith(warning)] or [warning]
     assert (process.returncode, lines) == (status, expected), process.stdout + process.stderr
+
+
+def threads_of(name):
+    """The names of an engine's threads that live, in order."""
+    return sorted(thread.name for thread in threading.enumerate() if thread.name.split("-worker_")[0] == name)
+
+
+@contextmanager
+def listening(handler):
+    """`handler` gets what is logged meanwhile."""
+    logging.getLogger("pysched").addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger("pysched").removeHandler(handler)

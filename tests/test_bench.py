@@ -30,7 +30,7 @@ beside, growth, measure, plots, probe, report, result, row, rows, table, togethe
 program = importlib.import_module("bench.__main__")
 idle = importlib.import_module("bench.rows.idle")
 lateness = importlib.import_module("bench.rows.lateness")
-million = importlib.import_module("bench.rows.million")
+pending = importlib.import_module("bench.rows.pending")
 event_loop = importlib.import_module("bench.peers.event_loop")
 
 Result, Goal, Unavailable = result.Result, result.Goal, measure.Unavailable
@@ -47,7 +47,7 @@ TIMED = {
     f"{one.name}-{who}": contender for one in rows.TIMED for who, contender in {**one.contenders, **one.others}.items()
 }
 RUNS = {**lateness.CONTENDERS, **lateness.LOOPS, **lateness.JOBS}
-FILLS = {**million.PENDING, **million.PEERS}
+FILLS = {**pending.PENDING, **pending.PEERS}
 
 
 def attempt(work: Callable[[], Any]) -> Any:
@@ -89,8 +89,8 @@ def test_lateness_of_who_cannot_keep_up_is_unavailable() -> None:
 
 @each(FILLS)
 def test_pending_timers_have_a_size_and_a_pause(contender: Any) -> None:
-    assert set(attempt(lambda: million.collection(contender)(50))) == {"empty_ms", "full_ms"}
-    assert set(million.memory(contender)(50)) == {"bytes"}
+    assert set(attempt(lambda: pending.collection(contender)(50))) == {"ms"}
+    assert set(pending.memory(contender)(50)) == {"bytes"}
 
 
 @pytest.mark.real_time
@@ -329,6 +329,11 @@ def test_sizes_read_well(count: int, text: str) -> None:
     assert importlib.import_module("bench.sizes").power(count) == text
 
 
+def test_every_row_is_explained() -> None:
+    explained = (Path(__file__).parent.parent / "docs" / "performance.md").read_text()
+    assert [one.name for one in rows.ROWS if f"`{one.name}`" not in explained] == []
+
+
 # Plots
 
 
@@ -340,6 +345,20 @@ def test_a_plot_for_what_has_several_sizes(tmp_path: Path) -> None:
     picture = (tmp_path / "some.svg").read_text()
     assert "some work" in picture
     assert len(picture) < 30_000
+
+
+def test_a_plot_of_a_steady_load(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    seconds = [
+        {"at_s": at, "runs_per_s": 100, "missed": 0, "cpu": 0.5, "p50_us": 10.0, "p99_us": 200.0, "rss_mb": 50.0}
+        for at in (1.0, 2.0)
+    ]
+    plots.draw_steady(tmp_path / "steady.svg", [{"case": "engine-inline", "timers": 100, "seconds": seconds}])
+    assert "engine-inline" in (tmp_path / "steady.svg").read_text()
+
+
+def test_a_picture_has_its_paths_on_one_line_and_two_decimals() -> None:
+    assert plots.compact('<path d="M 0.123456 1 \nL 2 10.5 \n"/>\n') == '<path d="M 0.12 1L 2 10.5"/>\n'
 
 
 def test_without_matplotlib_there_is_a_report_and_no_plot(

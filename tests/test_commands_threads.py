@@ -6,7 +6,6 @@ Nothing here waits for time to pass, except where a test is marked `real_time`.
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 import time
 import weakref
@@ -22,15 +21,6 @@ from pysched.commands import BasicSchedulerContext
 def make(impl):
     with schedulers(impl) as make:
         yield make
-
-
-@pytest.fixture
-def switching():
-    """Threads take turns as often as they can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 class Gate(Bare):

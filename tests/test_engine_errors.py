@@ -8,7 +8,7 @@ import sys
 import threading
 
 import pytest
-from support import REGISTRATIONS, WAIT, nothing, wait_until
+from support import REGISTRATIONS, WAIT, listening, nothing, wait_until
 
 registrations = pytest.mark.parametrize("register", REGISTRATIONS.values(), ids=REGISTRATIONS)
 
@@ -141,9 +141,7 @@ def test_a_failing_logging_handler_harms_nothing(rig, logged, monkeypatch):
             type(self).calls += 1
             raise ValueError("logging")
 
-    logger, handler = logging.getLogger("pysched"), Failing()
-    logger.addHandler(handler)
-    try:
+    with listening(Failing()):
         for _ in range(3):
             rig.engine.call_later(0, failing(ValueError("callback")))
         ran = threading.Event()
@@ -152,8 +150,6 @@ def test_a_failing_logging_handler_harms_nothing(rig, logged, monkeypatch):
         rig.engine.call_later(0, ran.set)
         rig.until(ran.is_set)
         rig.settle()
-    finally:
-        logger.removeHandler(handler)
     assert Failing.calls >= 3
     assert (rig.engine.running, rig.engine.stats().errors, rig.engine.stats().running) == (True, 3, 0)
 

@@ -10,7 +10,7 @@ import logging
 import threading
 
 import pytest
-from support import TOMORROW, WAIT, in_other_thread, nothing, wait_until
+from support import TOMORROW, WAIT, in_other_thread, listening, nothing, wait_until
 
 GIVE_UP = 5.0
 """Seconds after which foreign code stops waiting, so that a failing test ends."""
@@ -133,14 +133,10 @@ def test_in_a_logging_handler(free, foreign, logged):
             """In place of the inherited one, which would hold a lock of its own."""
             foreign()
 
-    logger, handler = logging.getLogger("pysched"), Handler()
-    logger.addHandler(handler)
-    try:
+    with listening(Handler()):
         free.engine.call_later(0, [].pop)
         free.engine.start()
         free.settle()
-    finally:
-        logger.removeHandler(handler)
 
 
 @pytest.mark.parametrize("method", ["__hash__", "__eq__"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 import threading
 
 import pytest
@@ -12,15 +11,6 @@ from support import WAIT, in_threads, wait_until
 
 TELLING = ("engine", "scheduler")
 """The faces whose cancel says whether it prevented a run."""
-
-
-@pytest.fixture
-def switching():
-    """Threads take turns as often as they can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 @all_faces

@@ -12,7 +12,7 @@ import warnings
 
 import pytest
 from faces import Act, all_faces, program
-from support import WAIT, assert_quiet, nothing, run_python
+from support import WAIT, assert_quiet, listening, nothing, run_python
 
 
 class Odd(Exception):
@@ -139,12 +139,8 @@ def test_a_logging_handler_that_raises_harms_nobody(make_face, clock, unraised, 
         raise LookupError
 
     face.every(1, job)
-    handler = Broken()
-    logging.getLogger("pysched").addHandler(handler)
-    try:
+    with listening(Broken()):
         clock.advance(3)
-    finally:
-        logging.getLogger("pysched").removeHandler(handler)
     assert runs == [1, 2, 3]
     assert unraised == [Odd] * 3
 

@@ -12,7 +12,7 @@ from datetime import timedelta, tzinfo
 
 import pytest
 from faces import all_faces
-from support import TOMORROW, WAIT, in_other_thread, nothing
+from support import TOMORROW, WAIT, in_other_thread, listening, nothing
 
 GIVE_UP = 5.0
 """Seconds after which foreign code stops waiting, so that a failing test ends."""
@@ -112,12 +112,8 @@ def test_in_a_logging_handler(make_face, clock, foreign, logged, kind):
     foreign.face = face = make_face(kind, clock=clock)
     face.start()
     face.once(1, [].pop)
-    handler = Handler()
-    logging.getLogger("pysched").addHandler(handler)
-    try:
+    with listening(Handler()):
         clock.advance(1)
-    finally:
-        logging.getLogger("pysched").removeHandler(handler)
 
 
 @pytest.mark.parametrize("kind", ["engine", "commands"])

@@ -11,7 +11,7 @@ import weakref
 from datetime import datetime, timedelta, timezone, tzinfo
 
 import pytest
-from support import nothing, wait_until
+from support import listening, nothing, wait_until
 
 from pysched import JobCancelled, current_run
 from pysched.testing import ManualClock
@@ -119,12 +119,8 @@ def test_a_logging_handler_that_raises(scheduler, clock, logged, monkeypatch, op
         def emit(self, record):
             raise failure
 
-    handler = Broken()
-    logging.getLogger("pysched").addHandler(handler)
-    try:
+    with listening(Broken()):
         goes_on(scheduler, clock, scheduler.every("1s", raising(LookupError()), **options))
-    finally:
-        logging.getLogger("pysched").removeHandler(handler)
     assert [each.exc_type for each in told] == [failure] * 3 * (1 + options.get("max_retries", 0))
 
 

@@ -13,7 +13,7 @@ from datetime import timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
-from support import WAIT, SteppedClock, in_threads, nothing, wait_until
+from support import WAIT, SteppedClock, in_threads, listening, nothing, wait_until
 
 from pysched import SystemClock
 from pysched.testing import ManualClock
@@ -291,15 +291,12 @@ def test_a_logging_handler_that_raises_at_a_warning_after_the_shutdown(make_sche
         def emit(self, record):
             raise failure
 
-    scheduler, handler = make_scheduler(), Broken()
+    scheduler = make_scheduler()
     scheduler.shutdown()
-    logging.getLogger("pysched").addHandler(handler)
-    try:
+    with listening(Broken()):
         assert scheduler.every("1s", nothing, id="k") == "k"
         scheduler.start_background()
         scheduler.run()
-    finally:
-        logging.getLogger("pysched").removeHandler(handler)
     assert [each.exc_type for each in told] == [failure] * 3
     assert len(scheduler) == 1
 

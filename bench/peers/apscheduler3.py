@@ -5,7 +5,6 @@ It is started paused where nothing is to run: before a start it only collects jo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta, timezone
 from importlib import import_module
@@ -13,17 +12,16 @@ from threading import Event
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any
 
-from bench.measure import Unavailable
+from bench.measure import Prepared, Unavailable
 from bench.workload import TOMORROW, delays, nothing
 
 if TYPE_CHECKING:
     from array import array
+    from collections.abc import Callable, Iterator
 
     from bench.workload import Plan
 
 __all__ = ["cron", "dispatch", "every", "idle", "lateness", "pending", "pending_jobs", "register", "run_due"]
-
-Prepared = Iterator[Callable[[], object]]
 
 
 def _module(name: str) -> Any:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 from threading import Event
 from time import monotonic, sleep
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pysched._engine
 import pysched._pure
-from bench.workload import TOMORROW, Plain, Plan, commands_with_keys, delays, keys, nothing
+from bench.peers.loops import adding, cancelling, keeping, pairs
+from bench.workload import TOMORROW, Plain, Plan, commands_with_keys, delays, nothing
 
-__all__ = ["NATIVE", "TWIN", "EnginePeer"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
-Prepared = Iterator[Callable[[], object]]
+    from bench.measure import Prepared
+
+__all__ = ["NATIVE", "TWIN", "EnginePeer", "until_last"]
 
 
 class Finish(Plain):
@@ -43,28 +46,12 @@ class EnginePeer:
     @contextmanager
     def register(self, count: int) -> Prepared:
         """`call_later`, its handle made and dropped."""
-        call_later = self.engine().call_later
-        waits = delays(count)
-
-        def timed() -> None:
-            for delay in waits:
-                call_later(delay, nothing)
-
-        yield timed
+        yield adding(self.engine().call_later, count)
 
     @contextmanager
     def register_kept(self, count: int) -> Prepared:
         """`call_later`, its handle kept."""
-        call_later = self.engine().call_later
-        waits = delays(count)
-        kept: list[object] = []
-
-        def timed() -> None:
-            keep = kept.append
-            for delay in waits:
-                keep(call_later(delay, nothing))
-
-        yield timed
+        yield keeping(self.engine().call_later, count)
 
     @contextmanager
     def bulk(self, count: int) -> Prepared:
@@ -75,46 +62,26 @@ class EnginePeer:
     @contextmanager
     def cancel(self, count: int) -> Prepared:
         engine = self.engine()
-        handles = [engine.call_later(delay, nothing) for delay in delays(count)]
-
-        def timed() -> None:
-            for handle in handles:
-                handle.cancel()
-
-        yield timed
+        yield cancelling([engine.call_later(delay, nothing) for delay in delays(count)])
 
     @contextmanager
     def add_keyed(self, count: int) -> Prepared:
         """`call_later(key=)` with keys that are new."""
-        call_later = self.engine().call_later
-        pairs = list(zip(delays(count), keys(count), strict=True))
-
-        def timed() -> None:
-            for delay, key in pairs:
-                call_later(delay, nothing, key=key)
-
-        yield timed
+        yield _adding_keyed(self.engine().call_later, pairs(count))
 
     @contextmanager
     def replace_keyed(self, count: int) -> Prepared:
         """`call_later(key=)` with keys that are held: the everyday debounce or time-out that is pushed back."""
-        call_later = self.engine().call_later
-        pairs = list(zip(delays(count), keys(count), strict=True))
-        for delay, key in pairs:
-            call_later(delay, nothing, key=key)
-
-        def timed() -> None:
-            for delay, key in pairs:
-                call_later(delay, nothing, key=key)
-
+        timed = _adding_keyed(self.engine().call_later, pairs(count))
+        timed()
         yield timed
 
     @contextmanager
     def cancel_keyed(self, count: int) -> Prepared:
         engine = self.engine()
-        names = keys(count)
-        for delay, key in zip(delays(count), names, strict=True):
-            engine.call_later(delay, nothing, key=key)
+        waits = pairs(count)
+        _adding_keyed(engine.call_later, waits)()
+        names = [key for _, key in waits]
 
         def timed() -> None:
             for key in names:
@@ -144,7 +111,7 @@ class EnginePeer:
             engine = self.engine(pool)
             engine.call_many([random.uniform(0.0, 0.01) for _ in range(count)], nothing)
             sleep(0.02)
-            with _until_last(engine) as timed:
+            with until_last(engine) as timed:
                 yield timed
 
     @contextmanager
@@ -252,16 +219,24 @@ class EnginePeer:
         return run
 
 
+def _adding_keyed(call_later: Callable[..., object], waits: Sequence[tuple[float, str]]) -> Callable[[], None]:
+    def timed() -> None:
+        for delay, key in waits:
+            call_later(delay, nothing, key=key)
+
+    return timed
+
+
 @contextmanager
 def _due_in_order(engine: Any, count: int) -> Prepared:
     for _ in range(count):
         engine.call_later(0.0, nothing)
-    with _until_last(engine) as timed:
+    with until_last(engine) as timed:
         yield timed
 
 
 @contextmanager
-def _until_last(engine: Any) -> Prepared:
+def until_last(engine: Any) -> Prepared:
     """From the start of `engine` to the callback of a timer that is due after all it has."""
     done = Event()
     engine.call_later(0.0, done.set)

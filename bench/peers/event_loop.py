@@ -9,24 +9,23 @@ from __future__ import annotations
 import asyncio
 import selectors
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from bench.measure import Unavailable
-from bench.workload import TOMORROW, delays, keys, nothing
+from bench.measure import Prepared, Unavailable
+from bench.peers.loops import adding, adding_keyed, cancelling, keeping, pairs, removing
+from bench.workload import TOMORROW, delays, nothing
 
 if TYPE_CHECKING:
     from array import array
+    from collections.abc import Callable, Iterator
 
     from bench.workload import Plan
 
 __all__ = ["ASYNCIO", "UVLOOP", "LoopPeer"]
-
-Prepared = Iterator[Callable[[], object]]
 
 DUE_SOON = 0.001  # s; uvloop makes no timer of a delay of 0, but calls back at its next turn
 
@@ -79,81 +78,39 @@ class LoopPeer:
 
     @contextmanager
     def register(self, count: int) -> Prepared:
-        waits = delays(count)
         with self.new_loop() as loop:
-            call_later = loop.call_later
-
-            def timed() -> None:
-                for delay in waits:
-                    call_later(delay, nothing)
-
-            yield timed
+            yield adding(loop.call_later, count)
 
     @contextmanager
     def register_kept(self, count: int) -> Prepared:
-        waits = delays(count)
-        kept: list[object] = []
         with self.new_loop() as loop:
-            call_later = loop.call_later
-
-            def timed() -> None:
-                keep = kept.append
-                for delay in waits:
-                    keep(call_later(delay, nothing))
-
-            yield timed
+            yield keeping(loop.call_later, count)
 
     @contextmanager
     def cancel(self, count: int) -> Prepared:
         """Marks the handles; the loop throws them out of its heap later, which is not in this time."""
         with self.new_loop() as loop:
-            handles = [loop.call_later(delay, nothing) for delay in delays(count)]
-
-            def timed() -> None:
-                for handle in handles:
-                    handle.cancel()
-
-            yield timed
+            yield cancelling([loop.call_later(delay, nothing) for delay in delays(count)])
 
     @contextmanager
     def add_keyed(self, count: int) -> Prepared:
-        pairs = list(zip(delays(count), keys(count), strict=True))
         with self.new_loop() as loop:
-            add = _Table(loop).add
-
-            def timed() -> None:
-                for delay, key in pairs:
-                    add(delay, nothing, key)
-
-            yield timed
+            yield adding_keyed(_Table(loop).add, pairs(count))
 
     @contextmanager
     def replace_keyed(self, count: int) -> Prepared:
-        pairs = list(zip(delays(count), keys(count), strict=True))
         with self.new_loop() as loop:
-            add = _Table(loop).add
-            for delay, key in pairs:
-                add(delay, nothing, key)
-
-            def timed() -> None:
-                for delay, key in pairs:
-                    add(delay, nothing, key)
-
+            timed = adding_keyed(_Table(loop).add, pairs(count))
+            timed()
             yield timed
 
     @contextmanager
     def cancel_keyed(self, count: int) -> Prepared:
-        names = keys(count)
         with self.new_loop() as loop:
             table = _Table(loop)
-            for delay, key in zip(delays(count), names, strict=True):
-                table.add(delay, nothing, key)
-
-            def timed() -> None:
-                for key in names:
-                    table.remove(key)
-
-            yield timed
+            waits = pairs(count)
+            adding_keyed(table.add, waits)()
+            yield removing(table.remove, [key for _, key in waits])
 
     @contextmanager
     def run_inline(self, count: int) -> Prepared:

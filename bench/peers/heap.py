@@ -8,14 +8,19 @@ entries, a dict from key to entry, and entries that are marked as removed and st
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from heapq import heapify, heappop, heappush
 from itertools import count as counter
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bench.workload import delays, keys, nothing, times_ns
+from bench.peers.loops import adding_keyed, pairs, removing
+from bench.workload import delays, nothing, times_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench.measure import Prepared
 
 __all__ = [
     "add_keyed",
@@ -30,7 +35,6 @@ __all__ = [
     "run_inline",
 ]
 
-Prepared = Iterator[Callable[[], object]]
 Removed = None
 
 
@@ -115,42 +119,22 @@ class _Table:
 
 @contextmanager
 def add_keyed(count: int) -> Prepared:
-    add = _Table().add
-    pairs = list(zip(delays(count), keys(count), strict=True))
-
-    def timed() -> None:
-        for delay, key in pairs:
-            add(delay, nothing, key)
-
-    yield timed
+    yield adding_keyed(_Table().add, pairs(count))
 
 
 @contextmanager
 def replace_keyed(count: int) -> Prepared:
-    add = _Table().add
-    pairs = list(zip(delays(count), keys(count), strict=True))
-    for delay, key in pairs:
-        add(delay, nothing, key)
-
-    def timed() -> None:
-        for delay, key in pairs:
-            add(delay, nothing, key)
-
+    timed = adding_keyed(_Table().add, pairs(count))
+    timed()
     yield timed
 
 
 @contextmanager
 def cancel_keyed(count: int) -> Prepared:
     table = _Table()
-    names = keys(count)
-    for delay, key in zip(delays(count), names, strict=True):
-        table.add(delay, nothing, key)
-
-    def timed() -> None:
-        for key in names:
-            table.remove(key)
-
-    yield timed
+    waits = pairs(count)
+    adding_keyed(table.add, waits)()
+    yield removing(table.remove, [key for _, key in waits])
 
 
 @contextmanager

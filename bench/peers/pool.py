@@ -6,16 +6,17 @@ while the pool's thread already works, and the two share the interpreter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Event
+from typing import TYPE_CHECKING
 
 from bench.workload import Plain, nothing
 
-__all__ = ["run_commands", "run_pool"]
+if TYPE_CHECKING:
+    from bench.measure import Prepared
 
-Prepared = Iterator[Callable[[], object]]
+__all__ = ["run_commands", "run_pool"]
 
 
 @contextmanager

@@ -6,21 +6,19 @@ That loop sleeps a second between two looks, so a lateness would be that of the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from time import sleep
 from typing import TYPE_CHECKING, Any
 
-from bench.measure import Unavailable
+from bench.measure import Prepared, Unavailable
 from bench.workload import nothing
 
 if TYPE_CHECKING:
     from array import array
+    from collections.abc import Callable
 
 __all__ = ["every", "idle", "pending", "run_due"]
-
-Prepared = Iterator[Callable[[], object]]
 
 
 def _scheduler() -> Any:

@@ -5,7 +5,6 @@ Neither has timers: where timers are measured, these have jobs of an interval.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -13,18 +12,18 @@ from importlib import import_module
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from bench.measure import Unavailable
+from bench.measure import Prepared, Unavailable
 from bench.workload import nothing
 from pysched import engine_name
 
 if TYPE_CHECKING:
     from array import array
+    from collections.abc import Callable
 
     from bench.workload import Plan
 
 __all__ = ["OURS", "OURS_PURE", "RUST", "SchedulerPeer"]
 
-Prepared = Iterator[Callable[[], object]]
 INTERVAL_S = 1.0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sched
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
@@ -13,11 +12,10 @@ from bench.workload import delays, nothing
 if TYPE_CHECKING:
     from array import array
 
+    from bench.measure import Prepared
     from bench.workload import Plan
 
 __all__ = ["cancel", "lateness", "pending", "register", "run_inline"]
-
-Prepared = Iterator[Callable[[], object]]
 
 
 def _filled(waits: array[float] | tuple[float, ...]) -> tuple[sched.scheduler, list[sched.Event]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.row import Row, Timed
-from bench.rows import churn, commands, cron, dispatch, idle, jobs, keyed, lateness, million, pop, register
+from bench.rows import churn, commands, cron, dispatch, idle, jobs, keyed, lateness, pending, pop, register
 
 __all__ = ["ROWS", "TIMED"]
 
@@ -16,7 +16,7 @@ ROWS: list[Row] = [
     *pop.ROWS,
     *jobs.ROWS,
     *cron.ROWS,
-    *million.ROWS,
+    *pending.ROWS,
     *idle.ROWS,
     *lateness.ROWS,
 ]

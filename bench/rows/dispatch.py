@@ -13,15 +13,13 @@ same with due times in no order. asyncio runs its callbacks on the loop's own th
 
 from __future__ import annotations
 
-from bench.peers import apscheduler3, heap, pool, stdlib_sched
+from bench.peers import NO_TIMERS, apscheduler3, heap, pool, stdlib_sched
 from bench.peers.engines import NATIVE, TWIN
 from bench.peers.event_loop import ASYNCIO, UVLOOP
 from bench.result import Goal
 from bench.row import TO_MILLION, timed
 
 __all__ = ["ROWS"]
-
-NO_TIMERS = {"rust-py-scheduler": "has jobs of an interval only", "schedule": "has jobs of an interval only"}
 
 ROWS = [
     timed(

@@ -25,7 +25,7 @@ rust-py-scheduler and `schedule` know jobs of an interval only: they stand in `b
 from __future__ import annotations
 
 from bench.measure import cpu_ns
-from bench.peers import apscheduler3, cpp, heap, stdlib_sched
+from bench.peers import NO_TIMERS, apscheduler3, cpp, heap, stdlib_sched
 from bench.peers.engines import NATIVE, TWIN
 from bench.peers.event_loop import ASYNCIO, UVLOOP
 from bench.result import Goal
@@ -34,7 +34,6 @@ from bench.row import TO_MILLION, timed
 __all__ = ["ROWS"]
 
 QUARTER = Goal("<= 1/4 of heappush", 1 / 4, "heapq.heappush")
-NO_TIMERS = {"rust-py-scheduler": "has jobs of an interval only", "schedule": "has jobs of an interval only"}
 
 ROWS = [
     timed(
