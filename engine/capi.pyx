@@ -79,29 +79,18 @@ cdef int pysched_time(pysched_engine *engine, int64_t *now_ns) noexcept nogil:
 cdef int64_t pysched_call_later(
     pysched_engine *engine, int64_t delay_ns, pysched_function function, void *argument, pysched_function release
 ) noexcept nogil:
-    cdef Timer timer
+    cdef Timer timer = Timer(delay_ns, 0, 0, function, argument, release)
     if delay_ns < 0 or function == NULL:
         return PYSCHED_BAD_ARGUMENT
-    timer.delay = delay_ns
-    timer.when = timer.period = 0
-    timer.function = function
-    timer.argument = argument
-    timer.release = release
     return add(<Port *>engine, &timer)
 
 
 cdef int64_t pysched_call_at(
     pysched_engine *engine, int64_t when_ns, pysched_function function, void *argument, pysched_function release
 ) noexcept nogil:
-    cdef Timer timer
+    cdef Timer timer = Timer(-1, when_ns, 0, function, argument, release)
     if function == NULL:
         return PYSCHED_BAD_ARGUMENT
-    timer.delay = -1
-    timer.when = when_ns
-    timer.period = 0
-    timer.function = function
-    timer.argument = argument
-    timer.release = release
     return add(<Port *>engine, &timer)
 
 
@@ -109,15 +98,9 @@ cdef int64_t pysched_call_every(
     pysched_engine *engine, int64_t interval_ns, int64_t delay_ns,
     pysched_function function, void *argument, pysched_function release
 ) noexcept nogil:
-    cdef Timer timer
+    cdef Timer timer = Timer(delay_ns, 0, interval_ns, function, argument, release)
     if interval_ns < 1 or delay_ns < 0 or function == NULL:
         return PYSCHED_BAD_ARGUMENT
-    timer.delay = delay_ns
-    timer.when = 0
-    timer.period = interval_ns
-    timer.function = function
-    timer.argument = argument
-    timer.release = release
     return add(<Port *>engine, &timer)
 
 

@@ -46,7 +46,8 @@ from .handle cimport TimerHandle, new_handle
 from .heap cimport SLOT_BITS
 from .interpreter cimport call, is_awaitable, take_exception, this_thread
 from .invariants cimport core_check
-from .job_table cimport JobTable, note_of
+from .job_list cimport note_of
+from .job_table cimport JobTable
 from .jobs cimport FAILED
 from .platform cimport NEVER, lock, unlock, wall_ns
 from .snapshot cimport Copy, new_snapshot, take_copy
