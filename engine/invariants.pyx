@@ -4,10 +4,12 @@ from libc.stdint cimport uint32_t
 
 from .backlog cimport has_backlog
 from .core cimport (
+    ALARM,
     ENDED,
     FREE,
     JOB,
     LEFT,
+    NATIVE,
     OWED,
     PAUSED,
     PENDING,
@@ -43,7 +45,7 @@ cdef void core_check(Core *core) except *:
 
 cdef const char *first_broken(Core *core) noexcept nogil:
     cdef size_t i, pending = 0, outside = 0, live = 0, periodic = 0, zombies = 0, waiting = 0, ready = 0, keys = 0
-    cdef size_t instances = 0, on_wall = 0, backlog = 0
+    cdef size_t instances = 0, on_wall = 0, backlog = 0, alarms = 0, natives = 0
     cdef Slot *slot
     cdef Job *job
     cdef KeyEntry *key
@@ -75,6 +77,8 @@ cdef const char *first_broken(Core *core) noexcept nogil:
             continue
         if slot.state != RUNNING and slot.state != PAUSED and slot.state != ENDED:
             live += 1
+        alarms += slot.flags & ALARM != 0
+        natives += slot.flags & NATIVE != 0
         if slot.state == PENDING:
             pending -= 1
         else:
@@ -119,6 +123,8 @@ cdef const char *first_broken(Core *core) noexcept nogil:
         return b"a daemon worker is parked, and nobody leads or is about to"
     if instances != core.instances:
         return b"the count of jobs' instances is wrong"
+    if alarms != core.alarms or natives != core.natives:
+        return b"the count of alarms or of timers of C functions is wrong"
     if on_wall != core.on_wall:
         return b"the count of jobs on the wall clock is wrong"
     if not -1_000_000 < core.wall_offset - core.planned_offset < 1_000_000:
