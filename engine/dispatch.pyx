@@ -87,6 +87,8 @@ cdef Outcome wait_through_clock(Dispatcher self, uint32_t epoch) except *:
             core.sleep_until = until
             core.sleeping = True
     unlock(&core.mutex)
+    if outcome == LEFT:
+        self.event.announce()            # what was cleared here may have been for the loop of a later start
     if outcome != LOOK:
         return outcome
     try:
