@@ -72,8 +72,9 @@ class TestOfAJob:
         with make_scheduler(3, **options) as scheduler:
             scheduler.after(0, Held(inside, out, in_time))
             assert inside.wait(WAIT)
-            scheduler.after(0, nothing)
-            assert wait_until(lambda: scheduler.stats().started == 2)
+            for count in (2, 3):  # of daemon workers another waits for the next deadline each time
+                scheduler.after(0, nothing)
+                assert wait_until(lambda count=count: scheduler.stats().started == count)
             before = time.process_time()
             pause(0.3)
             used = time.process_time() - before
