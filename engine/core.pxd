@@ -295,6 +295,7 @@ cdef struct Core:
     bint following                   # drains are threads of our own, and one of them leads (lead.pxd)
     bint led                         # one of them does
     bint outgoing                    # the leader of an earlier start has not woken yet: no other may sleep meanwhile
+    bint engaged                     # the leader is inside of C functions, and does not sleep
     bint heir                        # one that is parked was told to lead
     bint standing_in                 # the loop's own thread calls C functions: none takes the lead meanwhile
     Condition aside                  # on which the loop's own thread waits beside them
@@ -328,8 +329,8 @@ cdef inline void count_references(long by) noexcept:
 
 
 cdef inline bint has_tidings(const Core *core) noexcept nogil:
-    """Whether the owner of jobs is to be told of something."""
-    return core.ended != 0 or (core.news != NULL and core.news.count != 0)
+    """Whether the owner of jobs is to be told of something that no other thread is about to tell."""
+    return not core.telling and (core.ended != 0 or (core.news != NULL and core.news.count != 0))
 
 
 cdef inline int64_t first_due(const Core *core) noexcept nogil:

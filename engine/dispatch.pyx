@@ -87,6 +87,8 @@ cdef Outcome wait_through_clock(Dispatcher self, uint32_t epoch) except *:
             core.sleep_until = until
             core.sleeping = True
     unlock(&core.mutex)
+    if outcome == LEFT:
+        self.event.announce()            # what was cleared here may have been for the loop of a later start
     if outcome != LOOK:
         return outcome
     try:
@@ -234,8 +236,8 @@ cdef int begin(Dispatcher self, bint resume) except -1:
         core.start_ns = now
         core.epoch += 1
         core.drains = core.busy = core.parked = core.summons = 0
-        core.outgoing |= core.led
-        core.led = core.heir = core.napping = core.standing_in = False
+        core.outgoing |= core.led and not core.engaged
+        core.led = core.engaged = core.heir = core.napping = core.standing_in = False
         core.aside_until = -NEVER
     unlock(&core.mutex)
     if result == 1:
@@ -278,6 +280,8 @@ cdef int launch(Dispatcher self) except -1:
     if begun == 2:
         self.wake()
         core_notify(core)
+        if self.daemon:
+            restaff(self, core.epoch)
         if core.running:
             log_warning(f"{self.name}: a callback from before the stop still runs; its loop goes on")
         return 0
@@ -291,6 +295,16 @@ cdef int launch(Dispatcher self) except -1:
         abort(self, pool, core.epoch)
         raise
     return start_threads(self, pool, core.epoch)
+
+
+cdef int restaff(Dispatcher self, uint32_t epoch) except -1:
+    """Starts daemon workers in place of those that had left before a stop was taken back."""
+    try:
+        start_workers(self, epoch)
+    except BaseException:
+        abort(self, None, epoch)
+        raise
+    return 0
 
 
 cdef int run_here(Dispatcher self) except -1:

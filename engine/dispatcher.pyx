@@ -347,18 +347,28 @@ cdef bint call_run(Dispatcher self, Turn *turn, bint interruptible) noexcept:
     return over
 
 
-cdef void end_turn(Dispatcher self, Turn *turn) noexcept:
-    """Takes the thread off the list and gives the mutex back."""
-    runner_leave(self.c, turn.runner)
-    unlock(&self.c.mutex)
-    drop_garbage(turn)
-    if has_tidings(self.c):
-        self.reap()
-    core_notify(self.c)
+cdef void end_turn(Dispatcher self, Turn *turn, bint wake) noexcept:
+    """Takes the thread off the list and gives the mutex back.  `wake`: the loop is to be woken."""
+    cdef Core *core = self.c
+    if wake or has_garbage(turn) or has_tidings(core):
+        unlock(&core.mutex)
+        if wake:
+            self.wake()                  # first: a destructor may take its time
+        drop_garbage(turn)               # on the list still: or it may stop the engine, and wait for this thread
+        if has_tidings(core):
+            self.reap()
+        lock(&core.mutex)
+    runner_leave(core, turn.runner)
+    unlock(&core.mutex)
+    core_notify(core)
+
+
+cdef inline bint has_garbage(const Turn *turn) noexcept nogil:
+    return turn.garbage.callback != NULL or turn.garbage.key != NULL
 
 
 cdef inline void drop_garbage(Turn *turn) noexcept:
-    if turn.garbage.callback != NULL or turn.garbage.key != NULL:
+    if has_garbage(turn):
         drop(&turn.garbage)
         memset(&turn.garbage, 0, sizeof(References))
 
@@ -400,7 +410,7 @@ cdef bint run_first(Dispatcher self, int64_t now) except -1:
         elif native_take(self.c, now, &turn.run):
             ran = True
             over = call_native(self, &turn)
-    end_turn(self, &turn)
+    end_turn(self, &turn, False)
     if over:
         raise_failure(self)
     return ran and not turn.run.flags & ALARM
@@ -416,7 +426,7 @@ cdef int run_inline(Dispatcher self, bint interruptible) except -1:
         if over or core.phase != STARTED or not core_take_due(core, turn.now, False, &turn.run):
             break
         over = call_run(self, &turn, interruptible)
-    end_turn(self, &turn)
+    end_turn(self, &turn, False)
     if over:
         raise_failure(self)
     return 0
@@ -439,7 +449,7 @@ cdef int run_alarms(Dispatcher self) except -1:
             break
         core_take_due(core, turn.now, True, &turn.run)
         over = call_run(self, &turn, False)
-    end_turn(self, &turn)
+    end_turn(self, &turn, False)
     if over:
         raise_failure(self)
     return 0
@@ -462,7 +472,7 @@ cdef int run_natives(Dispatcher self) except -1:
             and native_take(core, turn.now, &turn.run)):
         over = call_native(self, &turn)
         called += 1
-    end_turn(self, &turn)
+    end_turn(self, &turn, False)
     if over:
         raise_failure(self)
     return 0
@@ -479,6 +489,41 @@ cdef bint take_or_collect(Core *core, int64_t now, Run *run) noexcept:
     return core_take_ready(core, now, False, run)
 
 
+cdef void drain_occupied(Core *core, int64_t now) noexcept nogil:
+    """Counts a drain as one that is inside of foreign code: what comes due is not left to it."""
+    assert_held(&core.mutex)
+    core.busy += 1
+    if core.busy >= core.workers:
+        core.full_since = now
+    if core.following:
+        promote(core, now)
+
+
+cdef int clear_up(Dispatcher self, uint32_t epoch, Turn *turn) except -1:
+    """Does what is left to do before a drain parks, which may run destructors and reports of any length.
+
+    Called with the mutex held, returns with it held; in between nothing is held.
+    """
+    cdef Core *core = self.c
+    # Of the leader, who met one at the top of the heap.
+    cdef bint alarm = core.following and core_alarm_due(core, turn.now)
+    if not (alarm or has_garbage(turn) or has_tidings(core)):
+        return 0
+    drain_occupied(core, turn.now)
+    unlock(&core.mutex)
+    try:
+        drop_garbage(turn)
+        if has_tidings(core):
+            self.reap()
+        if alarm:
+            run_alarms(self)
+    finally:
+        lock(&core.mutex)
+        if core.epoch == epoch and core.forks == turn.forks:
+            core.busy -= 1
+    return 0
+
+
 cdef bint park(Dispatcher self, uint32_t epoch, Turn *turn) noexcept:
     """Waits without the GIL for more work: True if that ends the turn, with a reason in `failure`.
 
@@ -486,16 +531,14 @@ cdef bint park(Dispatcher self, uint32_t epoch, Turn *turn) noexcept:
     """
     cdef Core *core = self.c
     cdef bint over = False
-    if core.following and core_alarm_due(core, turn.now):
-        promote(core, turn.now)
+    try:
+        clear_up(self, epoch, turn)
+    except BaseException as error:
+        self.failure = error
+        return True
     unlock(&core.mutex)
-    drop_garbage(turn)
-    if has_tidings(core):
-        self.reap()
     core_notify(core)
     try:
-        if core.following:
-            run_alarms(self)             # of the leader, who met one at the top of the heap
         with nogil:
             drain_park(core, epoch, self.event, turn.runner)
         turn.now = turn.gil_since = now_of(self)
@@ -524,19 +567,13 @@ cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1:
                 break
             over = park(self, epoch, &turn)
             continue
-        core.busy += 1
-        if core.busy >= core.workers:
-            core.full_since = turn.now
-        if core.following:
-            promote(core, turn.now)
+        drain_occupied(core, turn.now)
         over = call_run(self, &turn, False)
     if core.epoch == epoch:
         core.drains -= 1
     # The loop may sleep past the next timer because this drain was there, or because it was held back until now.
     wake = core_sleeps_too_long(core)
-    end_turn(self, &turn)
-    if wake:
-        self.wake()
+    end_turn(self, &turn, wake)
     if over:
         raise_failure(self)
     return 0

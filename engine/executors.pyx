@@ -112,13 +112,18 @@ def _drain_done(Dispatcher self not None, uint32_t epoch, future):
 
 
 cdef int start_workers(Dispatcher self, uint32_t epoch) except -1:
-    """Starts the daemon workers, which begin at once.  If one cannot be started the caller must stop the engine."""
-    cdef uint32_t i
+    """Starts the daemon workers that are missing; they begin at once.
+
+    If one cannot be started the caller must stop the engine.
+    """
+    cdef uint32_t i, present = self.workers
     lock(&self.c.mutex)
-    self.c.drains = self.workers
+    if self.c.epoch == epoch and self.c.phase == STARTED:
+        present = self.c.drains
+        self.c.drains = self.workers
     unlock(&self.c.mutex)
     self.crew = [thread for thread in self.crew or () if thread.is_alive()]   # a callback outlived the last stop
-    for i in range(self.workers):
+    for i in range(present, self.workers):
         thread = Thread(target=_drain, args=(self, epoch), name=f"{self.name}-worker_{i}", daemon=True)
         thread.start()
         self.crew.append(thread)
@@ -131,7 +136,8 @@ cdef int submit_drains(Dispatcher self, object pool, uint32_t epoch) except -1:
     while True:
         lock(&core.mutex)
         drains_summon(core)
-        wanted = drains_wanted(core) if core.phase == STARTED else 0
+        # Daemon workers are all there: one that leads, or is about to, sees for itself what is ready.
+        wanted = drains_wanted(core) if core.phase == STARTED and pool is not None else 0
         core.drains += wanted != 0
         unlock(&core.mutex)
         if not wanted:

@@ -49,7 +49,7 @@ cdef void reset(Core *core) noexcept nogil:
     core.forks += 1
     core.epoch += 1
     core.drains = core.busy = core.parked = core.summons = 0
-    core.led = core.heir = core.outgoing = core.standing_in = False
+    core.led = core.engaged = core.heir = core.outgoing = core.standing_in = core.napping = False
     core.reserved = 0                    # a call_many in progress was another thread's
     core.telling = False
     core.runners = NULL

@@ -269,6 +269,8 @@ cdef bint nap(Core *core, uint32_t epoch) noexcept nogil:
     due = first_due(core)
     if core.napping or core.summons or core.phase != STARTED or due > saturating_add(now, DRAIN_GRACE_NS):
         return False
+    if core.ring_count != core.zombies:
+        return False                     # what came due while this drain was on its way here
     core.napping = True
     condition_wait_until(&core.condition, &core.mutex, due)
     if core.epoch != epoch:
@@ -310,12 +312,15 @@ cdef void lead(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
             core_see_wall(core, wall_offset_ns(), monotonic_ns())
         now = monotonic_ns()
         collected = core_collect_due(core, now, BATCH)
-        called = natives_run(core, epoch, now, runner) if native_due(core, now) else 0
+        called = 0
+        if native_due(core, now):
+            core.engaged = True
+            called = natives_run(core, epoch, now, runner)
+            if core.epoch != epoch:
+                return                   # another leads since: it did not have to wait for this one
+            core.engaged = False
         if called:
             now = monotonic_ns()
-            if core.epoch != epoch:
-                step_down(core, now)
-                return
             if core.phase != STARTED:
                 break
         core_prune(core)

@@ -163,6 +163,64 @@ def test_workers_beside_a_loop_that_waits_through_a_clock_of_the_users(make_engi
     assert threads_of("stepped") == []
 
 
+def test_workers_that_had_left_are_there_again_when_a_stop_is_taken_back(make_engine):
+    """The loop has not seen the stop when the start comes: it waits through a clock that looks at no event."""
+    waits, go_on = threading.Event(), threading.Event()
+
+    class Deaf(SteppedClock):
+        def wait(self, event, timeout):
+            waits.set()
+            go_on.wait(WAIT)
+
+    engine = make_engine(3, daemon=True, clock=Deaf(), name="deaf")
+    engine.start()
+    assert waits.wait(WAIT)
+    for _ in range(2):
+        assert not engine.stop(0)
+        wait_until(lambda: threads_of("deaf") == ["deaf"], 0.1)  # those of the twin stay
+        engine.start()
+        engine._check()
+    all_three, done = threading.Barrier(3), []
+    engine.call_many([0.0] * 3, lambda: done.append(all_three.wait(WAIT)))
+    go_on.set()
+    assert wait_until(lambda: len(done) == 3)
+    assert engine.stop(WAIT)
+    assert threads_of("deaf") == []
+
+
+def test_a_stop_that_is_taken_back_without_a_thread_to_be_had_leaves_a_stopped_engine(
+    make_engine, engine_name, monkeypatch
+):
+    if engine_name == "pure":
+        pytest.skip("its workers stay until the loop has seen the stop")
+    waits, go_on = threading.Event(), threading.Event()
+
+    class Deaf(SteppedClock):
+        def wait(self, event, timeout):
+            waits.set()
+            go_on.wait(WAIT)
+
+    def fail(thread):
+        raise RuntimeError("can't start new thread")
+
+    engine = make_engine(2, daemon=True, clock=Deaf(), name="short")
+    engine.start()
+    assert waits.wait(WAIT)
+    engine.stop(0)
+    assert wait_until(lambda: threads_of("short") == ["short"])
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        with pytest.raises(RuntimeError, match="^can't start new thread$"):
+            engine.start()
+    assert not engine.running
+    engine._check()
+    ran = threading.Event()
+    engine.call_later(0, ran.set)
+    with engine:  # the old loop has not left
+        go_on.set()
+        assert ran.wait(WAIT)
+
+
 def test_run_has_workers_too(make_engine):
     engine = make_engine(2, daemon=True, name="ran")
     seen = []

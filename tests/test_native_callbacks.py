@@ -160,6 +160,32 @@ def test_daemon_workers_that_are_all_busy_hold_nothing_up(make, probe, native):
     assert probe.overlaps == 0
 
 
+def test_a_start_does_not_wait_for_the_call_that_a_stop_did_not_outlast(make, probe):
+    """The daemon worker that is inside of it led.  The others, all new, do not leave the lead to it."""
+    engine, timers = make(executor=2, daemon=True)
+    blocked, let_out = threading.Event(), threading.Event()
+
+    def block():
+        blocked.set()
+        let_out.wait(WAIT)
+
+    timers.later_python(0, block)
+    engine.start()
+    assert blocked.wait(WAIT)
+    for _ in range(2):
+        assert not engine.stop(0.01)
+        engine.start()
+        engine._check()
+        both = threading.Barrier(3)  # both workers, and this thread
+        engine.call_many([0.0, 0.001], both.wait, [(WAIT,), (WAIT,)])
+        both.wait(WAIT)
+        timers.later(MS, probe)
+        assert wait_until(lambda: probe.released == probe.calls > 0)
+    let_out.set()
+    assert engine.wait_idle(WAIT)
+    engine._check()
+
+
 # When
 
 
