@@ -25,7 +25,7 @@ for attempt in range(120):
 
 @pytest.mark.parametrize("executor", [None, 2])
 def test_a_stop_in_a_handler_returns_whatever_line_of_a_start_it_interrupts(engine_name, executor):
-    assert_quiet(run_python(PROGRAM.format(executor=executor), engine=engine_name, timeout=60))
+    assert_quiet(run_python(PROGRAM.format(executor=executor), engine=engine_name, timeout=240))
 
 
 RAISING = """
@@ -65,4 +65,4 @@ for attempt in range(240):
 @pytest.mark.parametrize("executor", [None, 2])
 def test_an_engine_can_be_started_again_whatever_line_of_a_start_a_handler_leaves_by_raising(engine_name, executor):
     """As a handler of SIGTERM that calls sys.exit does."""
-    assert_quiet(run_python(RAISING.format(executor=executor), engine=engine_name, timeout=60))
+    assert_quiet(run_python(RAISING.format(executor=executor), engine=engine_name, timeout=240))
