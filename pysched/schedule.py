@@ -331,7 +331,7 @@ def _ever_comes(fields: CronFields) -> bool:
 
 def _nth_weekdays(text: str) -> tuple[tuple[int, int], ...]:
     """(weekday, n) of each item like `5#2` in the weekday field, which then has no other items."""
-    plain = {}  # each once, without the ways to write it
+    plain: dict[str, None] = {}  # each once, without the ways to write it
     for item in text.split(","):
         with _named(_WEEKDAY, item):
             match = _NTH.fullmatch(item)
