@@ -266,20 +266,19 @@ def test_the_twin_starts_a_loop_in_a_sub_interpreter_that_has_daemon_threads():
 run('''
     import pysched, threading
     ran = threading.Event()
-    for _ in range(2):
-        engine = pysched.Engine(2)
-        engine.call_later(0.01, ran.set)
-        engine.start()
-        print(ran.wait(20))
+    for workers in (None, 2):
+        with pysched.Engine(workers) as engine:
+            engine.call_later(0.01, ran.set)
+            print(ran.wait(20))
         ran.clear()
     scheduler = pysched.Scheduler()
     scheduler.every(0.01, ran.set)
     scheduler.start_background()
-    print(ran.wait(20))
+    print(ran.wait(20), scheduler.shutdown())
 ''', False)
-print("it ended with its loops running")
+print("it has ended")
 """
-    assert in_sub_interpreter(program, "pure") == "True\nTrue\nTrue\nit ended with its loops running\n"
+    assert in_sub_interpreter(program, "pure") == "True\nTrue\nTrue []\nit has ended\n"
 
 
 def test_the_twin_says_so_in_one_that_has_none():
