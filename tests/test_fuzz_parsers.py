@@ -79,6 +79,14 @@ def test_settings_of_tz(text):
     fuzzing.check_setting(text)
 
 
+@LITTLE
+@given(fuzzing.SANE_RULES, st.sampled_from(["* * * * *", "*/7 */5 * * *", "30 2 * * *", "59 23 31 12 *", "0 0 1 1 *"]))
+@example("XXX3EDT4,0/0,J365/23", "0 0 1 1 *")  # as RFC 8536 writes summer time without an end
+@example("AAA23:30BBB22:30,J30,J330", "59 23 31 12 *")
+def test_calendars_in_zones_of_rules(rule, expression):
+    fuzzing.check_rule(rule, expression)
+
+
 def compiled():
     """The contents of compiled zones of this system, of tzdata, and one of version 1."""
     found = []
