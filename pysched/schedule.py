@@ -179,6 +179,8 @@ _ITEM = re.compile(r"(?:(?P<star>\*)|(?P<first>\w+)(?:-(?P<last>\w+))?)(?:/(?P<s
 _HASHED = re.compile(r"H(?:\((?P<first>\d+)-(?P<last>\d+)\))?(?:/(?P<step>\d+))?", re.ASCII | re.IGNORECASE)
 _NTH = re.compile(r"(?P<weekday>\w+)#(?P<n>\w+)", re.ASCII)
 _LARGEST = 2**32 - 1
+_MOST_HASHED = 12
+"""Of parts with H, each of which costs croniter a third of a millisecond: two in each field."""
 
 
 def parse_cron(expression: str, *, seconds: bool = False, hashed: str | None = None) -> CronFields:
@@ -220,6 +222,11 @@ def _fields(expression: str, seconds: bool, hashed: str | None) -> CronFields:
     if len(texts) != wanted:
         hint = "; a field of seconds needs seconds=True" if len(texts) == 6 else ""
         raise ValueError(f"it needs {wanted} fields, got {len(texts)}{hint}")
+    if hashed is not None:
+        parts = {(field, item) for field, each in enumerate(texts) for item in each.split(",")}
+        count = sum(_HASHED.fullmatch(item) is not None for _, item in parts)
+        if count > _MOST_HASHED:
+            raise ValueError(f"it must have at most {_MOST_HASHED} different parts with H, got {count}")
     second, minute, hour, day, month, weekday = texts if seconds else ("0", *texts)
 
     days = day.split(",")

@@ -215,6 +215,13 @@ def test_numbers_that_python_does_not_print(impl, scheduler_type, number):
     scheduler.shutdown()
 
 
+def test_the_most_parts_with_h():
+    texts = [",".join(f"H({low}-{low + 9})" for low in range(count)) for count in (6, 7)]
+    parse_cron(f"{texts[0]} {texts[0]} * * thu", hashed="a job")
+    with pytest.raises(ValueError, match="it must have at most 12 different parts with H, got 13"):
+        parse_cron(f"{texts[1]} {texts[0]} * * *", hashed="a job")
+
+
 def test_the_longest_text():
     least = "* * * * " + ",".join(["1"] * 496)
     assert parse_cron(least.ljust(LONGEST_TEXT)).expression == least.rstrip()

@@ -50,7 +50,7 @@ def test_names_and_objects():
     "name",
     [
         *("Nowhere/City", "", " ", ".", "Europe", "../../etc/passwd", "/etc/localtime", "Europe/Berlin\0", "\ud800"),
-        *("x" * 5000, "EST5EDT,M3.2.0,M11.1.0"),
+        *("x" * 5000, "a/" * 300 + "b", "EST5EDT,M3.2.0,M11.1.0"),
     ],
     ids=lambda name: ascii(name)[:20],
 )
@@ -108,7 +108,20 @@ def test_tz_may_name_a_file(machine, monkeypatch, tmp_path, prefix):
 
 @pytest.mark.parametrize(
     "setting",
-    ["Nowhere/City", "/no/such/file", "EST5EDT,M3", "EST5EDT,M13.1.0,M11.1.0", "5", "\ud800", "A1", "x" * 5000],
+    [
+        "Nowhere/City",
+        "/no/such/file",
+        "/dev/null",
+        "a/" * 5000 + "b",
+        "AAA24",
+        "AAA-23:30BBB",
+        "EST5EDT,M3",
+        "EST5EDT,M13.1.0,M11.1.0",
+        "5",
+        "\ud800",
+        "A1",
+        "x" * 5000,
+    ],
 )
 def test_a_setting_that_cannot_be_read_is_utc_with_a_warning(machine, monkeypatch, logged, setting):
     monkeypatch.setattr(os, "environ", {"TZ": setting})
@@ -159,6 +172,28 @@ def test_a_machine_without_a_readable_file_is_utc_with_a_warning(machine, logged
             machine.symlink_to(machine if kind == "loop" else machine.with_name("nowhere"))
         except OSError:
             pytest.skip("no symbolic links here")
+    assert parse_zone(None) is timezone.utc
+    [(level, text, traceback)] = logged
+    assert (level, traceback) == ("WARNING", False)
+    assert "localtime" in text
+
+
+@pytest.mark.parametrize("kind", ["cut off", "cut off in its last line", "no type", "large", "pipe"])
+def test_a_local_time_file_that_is_damaged_is_utc_with_a_warning(machine, logged, kind):
+    """zoneinfo trusts it, and would loop without end, or crash, or raise anything."""
+    content = compiled("Europe/Paris").read_bytes()
+    types = content.index(b"TZif", 4) + 36  # their number, in the second header
+    damaged = {
+        "cut off": content[:100],
+        "cut off in its last line": content[:-1],
+        "no type": content[:types] + bytes(4) + content[types + 4 :],
+        "large": content + b"\n" * 2**20,
+    }
+    if kind == "pipe":
+        mkfifo = getattr(os, "mkfifo", None) or pytest.skip("no pipes with a name here")
+        mkfifo(machine)
+    else:
+        machine.write_bytes(damaged[kind])
     assert parse_zone(None) is timezone.utc
     [(level, text, traceback)] = logged
     assert (level, traceback) == ("WARNING", False)
