@@ -76,11 +76,25 @@ def _has_sound_types(content: bytes, begin: int, width: int) -> bool:
     at += transitions
     names_at = at + types * _TYPE.size
     names = content[names_at : names_at + characters]
+    kinds = list(_TYPE.iter_unpack(content[at:names_at]))
     return (
         types > 0
         and names.isascii()
         and names.endswith(b"\0")
         and max(indices, default=0) < types
         and all(earlier < later for earlier, later in pairwise(times))
-        and all(abs(offset) < _DAY and name < characters for offset, _, name in _TYPE.iter_unpack(content[at:names_at]))
+        and all(abs(offset) < _DAY and name < characters for offset, _, name in kinds)
+        and _has_clear_end(indices, kinds)
     )
+
+
+def _has_clear_end(indices: bytes, kinds: list[tuple[int, int, int]]) -> bool:
+    """Whether it is known from a change to it by how much the summer time differs that the last transition begins.
+
+    If not, zoneinfo, written in C, looks at the transition after the last one. That no zone of the database has this is
+    shown by tests/test_zones.py.
+    """
+    if len(indices) < 2 or not kinds[indices[-1]][1]:
+        return True
+    changes = [(kinds[begin], kinds[end]) for begin, end in pairwise(indices) if end == indices[-1]]
+    return any(not begin[1] and begin[0] != end[0] for begin, end in changes)

@@ -6,8 +6,8 @@ once, is printed, and is kept in build/.
 
 from __future__ import annotations
 
+import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 import atheris  # type: ignore[import-not-found]
@@ -45,18 +45,19 @@ def check(reader: str, data: bytes) -> None:
 def main() -> None:
     reader, runs = sys.argv[1:]
     seeds = COMPILED if reader == "file" else [seed.encode() for seed in SEEDS[reader]]
-    # atheris ends the process when the runs are over, so nothing after them would remove a directory of seeds.
-    corpus = Path(tempfile.gettempdir(), f"pysched-fuzz-{reader}")
-    corpus.mkdir(exist_ok=True)
+    kept = Path(__file__).parent.parent / "build" / f"fuzz-{reader}"
+    # Removed before, not after: atheris ends the process when the runs are over.
+    corpus = kept.with_suffix(".seeds")
+    shutil.rmtree(corpus, ignore_errors=True)
+    corpus.mkdir(parents=True)
     for number, seed in enumerate(seeds):
         (corpus / f"seed-{number}").write_bytes(seed)
-    build = Path(__file__).parent.parent / "build"
     options = [
         f"-atheris_runs={runs}",
         "-seed=1",
         "-timeout=10",
         "-verbosity=0",
-        f"-artifact_prefix={build}/fuzz-{reader}-",
+        f"-artifact_prefix={kept}-",
     ]
     atheris.Setup([sys.argv[0], *options, str(corpus)], lambda data: check(reader, data))
     atheris.Fuzz()

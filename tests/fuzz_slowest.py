@@ -1,4 +1,4 @@
-"""Times the texts that take longest to read; one of over 10 ms, in the best of many tries, is a failure (see ci/fuzz)."""
+"""Times the texts that take longest to read; over 10 ms, in the best of many tries, is a failure (see ci/fuzz)."""
 
 from __future__ import annotations
 

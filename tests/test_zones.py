@@ -12,6 +12,7 @@ import pytest
 from pysched import zones
 from pysched.offsets import offset_changes
 from pysched.schedule import parse_zone
+from pysched.tzif import compiled_zone
 
 WINTER = datetime(2024, 1, 15, tzinfo=timezone.utc)
 SUMMER = datetime(2024, 7, 15, tzinfo=timezone.utc)
@@ -198,6 +199,13 @@ def test_a_local_time_file_that_is_damaged_is_utc_with_a_warning(machine, logged
     [(level, text, traceback)] = logged
     assert (level, traceback) == ("WARNING", False)
     assert "localtime" in text
+
+
+def test_no_zone_of_the_database_is_taken_for_damaged():
+    paths = [path for directory in TZPATH for path in Path(directory).rglob("*") if path.is_file()]
+    contents = {path: path.read_bytes() for path in paths}
+    zones = {path: content for path, content in contents.items() if content.startswith(b"TZif")}
+    assert [path for path, content in zones.items() if compiled_zone(content, "a zone") is None] == []
 
 
 def test_utc_needs_no_database(monkeypatch):
