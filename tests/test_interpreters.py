@@ -192,7 +192,7 @@ def test_no_assertion_carries_behaviour():
 
 # Runs a program in a sub-interpreter, and prints what it raised.
 IN_A_SUB_INTERPRETER = """
-import sys, textwrap
+import sys, textwrap, time
 
 try:
     import _interpreters as interpreters
@@ -210,7 +210,12 @@ def run(program, isolated):
     else:
         interpreter = interpreters.create(isolated=isolated)
         interpreters.run_string(interpreter, program)
-    interpreters.destroy(interpreter)
+    for _ in range(2000):  # threads that were stopped may be about to end
+        try:
+            return interpreters.destroy(interpreter)
+        except RuntimeError:
+            time.sleep(0.01)
+    raise AssertionError("its threads do not end")
 """
 REFUSED = (
     "ImportError: the compiled engine of pysched works in the main interpreter only; "
