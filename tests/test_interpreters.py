@@ -281,6 +281,9 @@ run('''
     scheduler.every(0.01, ran.set)
     scheduler.start_background()
     print(ran.wait(20), scheduler.shutdown())
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join(20)
 ''', False)
 print("it has ended")
 """
