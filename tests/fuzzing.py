@@ -151,7 +151,8 @@ def check_calendars(fields, *twins):
         slot = one.next(instant)
         assert slot is not None, "what is accepted comes"
         assert instant < slot <= LAST
-        assert other.next(instant) == slot
+        with little_work():
+            assert other.next(instant) == slot
         assert one.previous(slot) == other.previous(slot) == slot
         before = one.previous(slot - 1)
         assert before == other.previous(slot - 1)

@@ -47,6 +47,7 @@ def test_durations(text):
 @example("0 0 * * " + "5#2," * 240 + "5#2", None)
 @example("0 0 * * " + ",".join(f"{name}#{n:02}" for name in ("sun", "SUN", "Sun", "7") for n in range(1, 6)), None)
 @example("0 0 29 2 */8", None)
+@example("* * 29 2 */8", None)  # a Sunday, mostly after 28 years
 @example("*/1," * 240 + "*/1 * * * *", None)
 @example("1," * 10**6 + "1 * * * *", None)
 @example(" " * 10**6, None)
