@@ -304,8 +304,8 @@ cdef int64_t calendar_count(const CalendarData *data, int64_t after, int64_t unt
 cdef class Zone:
     """A time zone as its stretches of constant offset from 1840 to 2262. Immutable.
 
-    Raises what the tzinfo raises when it is asked, and ValueError if its offset is None or no whole number of
-    seconds. About 10 ms for a zone of zoneinfo that was not met before, O(stretches) for others.
+    Raises what the tzinfo raises when it is asked, and ValueError if its offset is None, a day or more, or no
+    whole number of seconds. About 10 ms for a zone of zoneinfo that was not met before, O(stretches) for others.
     """
 
     def __cinit__(self, tzinfo):

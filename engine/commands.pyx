@@ -15,6 +15,7 @@ from .numbers cimport interval_ns, timeout_seconds, to_ns
 from .timers cimport core_add, core_cancel_key
 
 from pysched.reports import call_handler, log_error
+from pysched.text import shown
 
 cdef object ScheduledCommand = None
 cdef str EXECUTE = "execute"
@@ -59,7 +60,7 @@ cdef class CommandScheduler(Dispatcher):
         if isinstance(max_workers, bool) or not isinstance(max_workers, int):
             raise TypeError(f"max_workers must be an int, got {type(max_workers).__name__}")
         if not 1 <= max_workers <= 1 << 20:
-            raise ValueError(f"max_workers must be from 1 to {1 << 20}, got {max_workers}")
+            raise ValueError(f"max_workers must be from 1 to {1 << 20}, got {shown(max_workers)}")
         self.set_up(name, clock)
         self.workers = max_workers if max_workers > 1 else 0
         self.context = context

@@ -27,6 +27,7 @@ from os import getpid
 from threading import Thread
 
 from pysched import lifecycle
+from pysched.text import shown
 
 cdef uint32_t EACH_BY_ITSELF = UINT32_MAX     # `Core.workers` for an executor that is no thread pool
 
@@ -41,7 +42,7 @@ cdef int accept_executor(Dispatcher self, object executor, object daemon) except
         raise TypeError("executor must be None, a number of workers or an Executor, got a bool")
     if isinstance(executor, int):
         if not 1 <= executor <= 1 << 20:
-            raise ValueError(f"executor, as a number of workers, must be from 1 to {1 << 20}, got {executor}")
+            raise ValueError(f"executor, as a number of workers, must be from 1 to {1 << 20}, got {shown(executor)}")
         self.workers = executor
         self.daemon = daemon
         return 0

@@ -9,6 +9,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pysched.job import DEFAULTS, JobOptions
+from pysched.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,7 +134,7 @@ class JobBook:
 
     def _refuse(self, job_id: str, reference: int) -> NoReturn:
         self._discard(reference)
-        raise ValueError(f"id {job_id!r} is taken; use replace=True to replace that job")
+        raise ValueError(f"id {shown(job_id)} is taken; use replace=True to replace that job")
 
     def set_error(self, reference: int, text: str) -> None:
         self.errors[reference] = text

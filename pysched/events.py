@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from pysched.callbacks import is_async
 from pysched.lifecycle import exiting
 from pysched.reports import log_error, log_warning
+from pysched.text import shown
 from pysched.waiting import WakeEvent
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Events:
         if not isinstance(event, str):
             raise TypeError(f"event must be a str, got {type(event).__name__}")
         if event not in NAMES:
-            raise ValueError(f"event must be one of {', '.join(NAMES)}, got {event!r}")
+            raise ValueError(f"event must be one of {', '.join(NAMES)}, got {shown(event)}")
         if not callable(function):
             raise TypeError(f"fn must be callable, got {type(function).__name__}")
         if is_async(function):

@@ -59,7 +59,7 @@ _kept: dict[int, tuple[tzinfo, OffsetChanges]] = {}  # by id, as not every tzinf
 def offset_changes(zone: tzinfo) -> OffsetChanges:
     """The changes of `zone`; those of the last 64 zones are kept.
 
-    Raises what the tzinfo raises, and ValueError if its offset is None or no whole number of seconds.
+    Raises what the tzinfo raises, and ValueError if its offset is None, a day or more, or no whole number of seconds.
     """
     known = _kept.get(id(zone))
     if known is None:
@@ -156,4 +156,6 @@ def _seconds(offset: timedelta | None) -> int:
         raise ValueError("the time zone has no offset from UTC")
     if offset.microseconds:
         raise ValueError(f"the time zone's offset must be whole seconds, got {offset}")
+    if abs(offset) >= timedelta(days=1):  # zoneinfo may give such; datetime refuses it each time it asks
+        raise ValueError(f"the time zone's offset must be less than a day, got {offset}")
     return offset // timedelta(seconds=1)

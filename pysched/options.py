@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 from pysched.callbacks import is_async
 from pysched.clock import NEVER, NS
 from pysched.schedule import parse_duration
+from pysched.text import shown
 from pysched.zones import EPOCH, parse_zone
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def given(options: Mapping[str, Any], defaults: Mapping[str, Any], function: str
     """All options, those that are not given with their defaults. TypeError for one that there is not."""
     for name in options:
         if name not in defaults:
-            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+            raise TypeError(f"{function}() got an unexpected keyword argument {shown(name)}")
     return {**defaults, **options}
 
 
@@ -216,9 +217,9 @@ def check_defaults(defaults: object) -> dict[str, Any]:
     found = dict(defaults)
     for name in found:
         if name in OF_ONE_JOB:
-            raise TypeError(f"defaults must be options that many jobs may have, got {name!r}")
+            raise TypeError(f"defaults must be options that many jobs may have, got {shown(name)}")
         if name not in {**COUNTS, **INTERVAL, **SCHEDULED}:
-            raise TypeError(f"defaults must be options of jobs, there is no {name!r}")
+            raise TypeError(f"defaults must be options of jobs, there is no {shown(name)}")
     if "tags" in found:
         found["tags"] = _tags(found["tags"])  # an iterator gives its items only once
     counts = [found.get(name, standard) for name, standard in COUNTS.items()]
@@ -233,7 +234,7 @@ def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, got {type(value).__name__}")
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {shown(value)}")
 
 
 def spread_of(key: str, limit: int) -> int:
@@ -282,7 +283,7 @@ def _keywords(kwargs: object) -> dict[str, Any]:
         raise TypeError(f"kwargs must be a mapping, got {type(kwargs).__name__}")
     for key in kwargs:
         if not isinstance(key, str):
-            raise TypeError(f"kwargs must have names for keys, got {key!r}")
+            raise TypeError(f"kwargs must have names for keys, got {shown(key)}")
     return dict(kwargs)
 
 
@@ -291,7 +292,7 @@ def check_count(value: object, name: str, *, least: int, most: int | None = None
         raise TypeError(f"{name} must be an int, got {type(value).__name__}")
     if value < least or (most is not None and value > most):
         raise ValueError(
-            f"{name} must be at least {least}{'' if most is None else f' and at most {most}'}, got {value}"
+            f"{name} must be at least {least}{'' if most is None else f' and at most {most}'}, got {shown(value)}"
         )
 
 

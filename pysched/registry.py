@@ -27,6 +27,7 @@ from pysched.reports import log_warning
 from pysched.runner import ManagedJob
 from pysched.schedule import parse_duration
 from pysched.schedules import Schedules
+from pysched.text import shown
 from pysched.trigger import After, At, Cron, Every, Trigger
 from pysched.zones import parse_zone
 
@@ -350,7 +351,7 @@ class Registry:
         )
         for name in ("jitter", "spread"):
             if trigger.period and checked[name] >= trigger.period:
-                raise ValueError(f"{name} must be less than the interval, got {options[name]!r}")
+                raise ValueError(f"{name} must be less than the interval, got {shown(options[name])}")
         self._slots(trigger, checked)
         if callback is None:
             # As they are now; an iterator gives its items only once.

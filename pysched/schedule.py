@@ -15,17 +15,21 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from pysched.clock import delay_ns, interval_ns
+from pysched.text import shown
 from pysched.zones import parse_zone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LONGEST_S", "CronFields", "duration_text", "parse_cron", "parse_duration", "parse_zone"]
+__all__ = ["LONGEST_S", "LONGEST_TEXT", "CronFields", "duration_text", "parse_cron", "parse_duration", "parse_zone"]
 
 # -- durations -----------------------------------------------------------------------------------------------
 
 LONGEST_S = 10**9
 """The longest duration, in seconds: 31 years and 8 months."""
+
+LONGEST_TEXT = 1000
+"""The longest text, in characters, of a duration or a cron expression: of work that takes no 10 ms."""
 
 _UNITS_NS = {"d": 86_400 * 10**9, "h": 3_600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6}
 _SHAPE = "a duration like '250ms', '10s' or '1h30m'"
@@ -46,7 +50,8 @@ def parse_duration(value: object, name: str, *, zero: bool = False) -> int:
     Raises:
         TypeError: `value` is none of the three (a bool is not a number).
         ValueError: it is not > 0 (>= 0 with `zero`), not finite, longer than `LONGEST_S`, or its text is no
-            duration. All messages name the argument, `name`, those about text the offending part.
+            duration, or longer than `LONGEST_TEXT`. All messages name the argument, `name`, those about text the
+            offending part.
     """
     if isinstance(value, str):
         known = _recent.get(value)
@@ -58,9 +63,9 @@ def parse_duration(value: object, name: str, *, zero: bool = False) -> int:
             raise TypeError(f"{name} must be {_SHAPE}, a number of seconds or a timedelta, got {type(value).__name__}")
         ns = delay_ns(value, name) if zero else interval_ns(value, name)
     if ns < 0 or (ns == 0 and not zero):
-        raise ValueError(f"{name} must be {'>= 0' if zero else '> 0'}, got {value!r}")
+        raise ValueError(f"{name} must be {'>= 0' if zero else '> 0'}, got {shown(value)}")
     if ns > LONGEST_S * 10**9:
-        raise ValueError(f"{name} must be at most {LONGEST_S} s, got {_shortened(value)}")
+        raise ValueError(f"{name} must be at most {LONGEST_S} s, got {shown(value)}")
     return ns
 
 
@@ -71,15 +76,17 @@ def duration_text(ns: int) -> str:
 
 
 def _duration_of_text(text: str, name: str) -> int:
+    if len(text) > LONGEST_TEXT:
+        raise ValueError(f"{name} must be {_SHAPE}, of at most {LONGEST_TEXT} characters, got {shown(text)}")
     bare = text.strip(" \t")
     match = _DURATION.fullmatch(bare)
     if match is None or not bare:
-        raise ValueError(f"{name} must be {_SHAPE}, got {_shortened(text)}: {_fault(bare)}")
+        raise ValueError(f"{name} must be {_SHAPE}, got {shown(text)}: {_fault(bare)}")
     ns = 0
     for number, unit in zip(match.groups(), _UNITS_NS.values(), strict=True):
         if number is not None:
             if len(number) > _MOST_DIGITS:  # int() refuses thousands of digits with a message of its own
-                raise ValueError(f"{name} has too many digits in {_shortened(number)}")
+                raise ValueError(f"{name} has too many digits in {shown(number)}")
             ns += int(number) * unit
     if len(_recent) >= _RECENT_LIMIT:
         _recent.clear()
@@ -99,24 +106,19 @@ def _fault(text: str) -> str:
     while at < len(text):
         match = _PART.match(text, at)
         if match is None:
-            return f"{_shortened(text[at:])} does not begin with a whole number"
+            return f"{shown(text[at:])} does not begin with a whole number"
         number, unit = match.groups()
         if not unit and text[match.end() : match.end() + 1] in {".", ","}:
-            return f"{_shortened(text[at:])} does not begin with a whole number and a unit"
+            return f"{shown(text[at:])} does not begin with a whole number and a unit"
         if not unit:
-            return f"{_shortened(text[at:])} has no unit (d, h, m, s or ms)"
+            return f"{shown(text[at:])} has no unit (d, h, m, s or ms)"
         if unit not in units:
-            return f"{unit!r} is no unit (d, h, m, s or ms)"
+            return f"{shown(unit)} is no unit (d, h, m, s or ms)"
         if units.index(unit) <= last:
-            return f"{number + unit!r} must come before {units[last]!r}, and each unit once"
+            return f"{shown(number + unit)} must come before {units[last]!r}, and each unit once"
         last = units.index(unit)
         at = match.end()
     return "it cannot be read"
-
-
-def _shortened(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 # -- cron ----------------------------------------------------------------------------------------------------
@@ -177,6 +179,8 @@ _ITEM = re.compile(r"(?:(?P<star>\*)|(?P<first>\w+)(?:-(?P<last>\w+))?)(?:/(?P<s
 _HASHED = re.compile(r"H(?:\((?P<first>\d+)-(?P<last>\d+)\))?(?:/(?P<step>\d+))?", re.ASCII | re.IGNORECASE)
 _NTH = re.compile(r"(?P<weekday>\w+)#(?P<n>\w+)", re.ASCII)
 _LARGEST = 2**32 - 1
+_MOST_HASHED = 12
+"""Of parts with H, each of which costs croniter a third of a millisecond: two in each field."""
 
 
 def parse_cron(expression: str, *, seconds: bool = False, hashed: str | None = None) -> CronFields:
@@ -186,17 +190,22 @@ def parse_cron(expression: str, *, seconds: bool = False, hashed: str | None = N
 
     Raises:
         TypeError: `expression` or `hashed` is no `str`.
-        ValueError: the expression cannot be read, or names a date that never comes. The message names the
-            field and the offending part.
+        ValueError: the expression cannot be read, is longer than `LONGEST_TEXT`, or names a date that never
+            comes. The message names the field and the offending part.
     """
     if not isinstance(expression, str):
         raise TypeError(f"a cron expression must be a str, got {type(expression).__name__}")
     if hashed is not None and not isinstance(hashed, str):
         raise TypeError(f"hashed must be a str or None, got {type(hashed).__name__}")
+    if len(expression) > LONGEST_TEXT:
+        raise ValueError(
+            f"invalid cron expression {shown(expression)}: it must have at most {LONGEST_TEXT} characters, "
+            f"got {len(expression)}"
+        )
     try:
         return _fields(expression.strip(" \t\r\n"), seconds, hashed)
     except ValueError as error:
-        raise ValueError(f"invalid cron expression {_shortened(expression)}: {error}") from None
+        raise ValueError(f"invalid cron expression {shown(expression)}: {error}") from None
 
 
 @lru_cache(maxsize=256)
@@ -205,7 +214,7 @@ def _fields(expression: str, seconds: bool, hashed: str | None) -> CronFields:
     text = " ".join(texts)
     if text.startswith("@"):
         if text not in _MACROS:
-            raise ValueError(f"{_shortened(text)} is no macro; there are {', '.join(_MACROS)}")
+            raise ValueError(f"{shown(text)} is no macro; there are {', '.join(_MACROS)}")
         texts = _MACROS[text].split()
         if seconds:
             texts.insert(0, "0")
@@ -213,6 +222,11 @@ def _fields(expression: str, seconds: bool, hashed: str | None) -> CronFields:
     if len(texts) != wanted:
         hint = "; a field of seconds needs seconds=True" if len(texts) == 6 else ""
         raise ValueError(f"it needs {wanted} fields, got {len(texts)}{hint}")
+    if hashed is not None:
+        parts = {(field, item) for field, each in enumerate(texts) for item in each.split(",")}
+        count = sum(_HASHED.fullmatch(item) is not None for _, item in parts)
+        if count > _MOST_HASHED:
+            raise ValueError(f"it must have at most {_MOST_HASHED} different parts with H, got {count}")
     second, minute, hour, day, month, weekday = texts if seconds else ("0", *texts)
 
     days = day.split(",")
@@ -233,14 +247,16 @@ def _fields(expression: str, seconds: bool, hashed: str | None) -> CronFields:
         expression=text,
     )
     if not _ever_comes(fields):
-        raise ValueError(f"day of month {day!r} in month {month!r} on day of week {weekday!r} never comes")
+        raise ValueError(
+            f"day of month {shown(day)} in month {shown(month)} on day of week {shown(weekday)} never comes"
+        )
     return fields
 
 
 def _mask(field: _Field, items: list[str], hashed: str | None) -> int:
     """The bits of all values that `items`, the comma list of a field, match."""
     mask = 0
-    for item in items:
+    for item in dict.fromkeys(items):  # once, however often it is listed
         with _named(field, item):
             if match := _HASHED.fullmatch(item):
                 mask |= _hashed_mask(field, match["first"], match["last"], match["step"], hashed)
@@ -257,7 +273,7 @@ def _named(field: _Field, item: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"{field.name} field: {_shortened(item)}: {error}") from None
+        raise ValueError(f"{field.name} field: {shown(item)}: {error}") from None
 
 
 def _range_mask(field: _Field, first: str | None, last: str | None, step: str | None) -> int:
@@ -296,10 +312,10 @@ def _step(text: str) -> int:
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{_shortened(text)} is no number that may stand here")
+        raise ValueError(f"{shown(text)} is no number that may stand here")
     digits = text.lstrip("0")
     if len(digits) > 10 or int(digits or "0") > _LARGEST:
-        raise ValueError(f"{_shortened(text)} is beyond 32 bits")
+        raise ValueError(f"{shown(text)} is beyond 32 bits")
     return int(digits or "0")
 
 
@@ -322,15 +338,17 @@ def _ever_comes(fields: CronFields) -> bool:
 
 def _nth_weekdays(text: str) -> tuple[tuple[int, int], ...]:
     """(weekday, n) of each item like `5#2` in the weekday field, which then has no other items."""
+    plain: dict[str, None] = {}  # each once, without the ways to write it
     for item in text.split(","):
         with _named(_WEEKDAY, item):
             match = _NTH.fullmatch(item)
             if match is None:
                 raise ValueError("it cannot be read" if "#" in item else "it cannot stand beside the likes of 5#2")
-            _value(_WEEKDAY, match["weekday"])
-            if not 1 <= _number(match["n"]) <= 5:
-                raise ValueError(f"{match['n']} is not within 1-5")
-    nth = _by_croniter(_WEEKDAY, text)[1]
+            weekday, n = _value(_WEEKDAY, match["weekday"]), _number(match["n"])
+            if not 1 <= n <= 5:
+                raise ValueError(f"{n} is not within 1-5")
+            plain[f"{weekday}#{n}"] = None
+    nth = _by_croniter(_WEEKDAY, ",".join(plain))[1]
     return tuple(sorted((weekday % 7, n) for weekday, ns in nth.items() for n in ns))
 
 

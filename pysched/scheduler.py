@@ -22,6 +22,7 @@ from pysched.options import check_count, check_defaults, check_handler, wall_ns_
 from pysched.runner import JobRun, ManagedJob
 from pysched.schedule import parse_duration
 from pysched.table import MOST_ROWS, job_table
+from pysched.text import shown
 from pysched.trigger import After, At, Cron, Every, Trigger
 from pysched.zones import parse_zone
 
@@ -97,7 +98,7 @@ class Scheduler(Life):
         if isinstance(workers, bool) or not isinstance(workers, int):
             raise TypeError(f"max_workers must be an int, got {type(workers).__name__}")
         if not 1 <= workers <= 1 << 20:
-            raise ValueError(f"max_workers must be from 1 to {1 << 20}, got {workers}")
+            raise ValueError(f"max_workers must be from 1 to {1 << 20}, got {shown(workers)}")
         if isinstance(executor, int):
             raise TypeError(f"executor must be an Executor, got {type(executor).__name__}")
         check_handler(on_error)
@@ -233,7 +234,7 @@ class Scheduler(Life):
             trigger = At(at, "at")
         record = self._book.options.get(reference)
         if trigger.period and record is not None and max(record.jitter, record.spread) >= trigger.period:
-            raise ValueError(f"every must be longer than the job's jitter and spread, got {every!r}")
+            raise ValueError(f"every must be longer than the job's jitter and spread, got {shown(every)}")
         start_ns = None if start_at is None else wall_ns_of(start_at, "start_at")
         end_ns = None if snapshot.until == NEVER else snapshot.until
         slot, _ = self._slots(trigger, {"start_at": start_ns, "until": end_ns})

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from pysched.clock import NEVER, DrivingClock, delay_ns, instant_ns
+from pysched.text import shown
 from pysched.zones import EPOCH
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ def _duration_ns(duration: object, name: str) -> int:
     if isinstance(duration, timedelta):
         length = _timedelta_ns(duration)
         if length < 0:
-            raise ValueError(f"{name} must be finite and >= 0, got {duration!r}")
+            raise ValueError(f"{name} must be finite and >= 0, got {shown(duration)}")
         return length
     try:
         return delay_ns(duration, name)
@@ -254,10 +255,12 @@ def _parsed_ns(text: str, name: str) -> int:
     """ "1h30m" in nanoseconds."""
     found = _DURATION.fullmatch(text)
     if found is None:
-        raise ValueError(f'{name} must be seconds or like "1h30m" (units d h m s ms, falling, each once), got {text!r}')
+        raise ValueError(
+            f'{name} must be seconds or like "1h30m" (units d h m s ms, falling, each once), got {shown(text)}'
+        )
     total = 0
-    for digits, unit in zip(found.groups(), _UNITS_NS, strict=True):
-        if digits is not None:
-            # Thirty digits of any unit are past the end of time; int() refuses to read thousands.
-            total += NEVER if len(digits.lstrip("0")) > 30 else int(digits) * unit
+    for number, unit in zip(found.groups(), _UNITS_NS, strict=True):
+        # Thirty digits of any unit are past the end of time; int() refuses to read thousands, zeros or not.
+        digits = (number or "").lstrip("0")
+        total += NEVER if len(digits) > 30 else int(digits or "0") * unit
     return min(total, NEVER)

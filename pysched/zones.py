@@ -7,10 +7,12 @@ import os
 import re
 from datetime import datetime, timezone, tzinfo
 from functools import lru_cache
-from io import BytesIO
 from pathlib import Path
-from struct import pack
+from stat import S_ISREG
 from zoneinfo import ZoneInfo
+
+from pysched.text import shown
+from pysched.tzif import compiled_rule, compiled_zone
 
 __all__ = ["EPOCH", "parse_zone", "system_zone"]
 
@@ -26,6 +28,10 @@ _logger = logging.getLogger("pysched")
 _POSIX_RULE = re.compile(r"(?:[A-Za-z]{3,}|<[A-Za-z0-9+-]+>)[+-]?\d[\d:]*(?P<summer>[A-Za-z<].*)?", re.ASCII)
 _DEFAULT_CHANGES = ",M3.2.0,M11.1.0"
 """When a rule names a summer time and does not say when it is: what the C library takes."""
+_LONGEST = 255
+"""The longest name or rule, in characters. The parts of a name are looked for as packages, one within the other."""
+_LARGEST = 1 << 20
+"""The largest compiled file, in bytes; those of the zone database have less than 4,000."""
 
 
 def parse_zone(value: str | tzinfo | None, name: str = "timezone") -> tzinfo:
@@ -43,7 +49,7 @@ def parse_zone(value: str | tzinfo | None, name: str = "timezone") -> tzinfo:
         raise TypeError(f"{name} must be the name of a time zone, a tzinfo or None, got {type(value).__name__}")
     zone = _named(value)
     if zone is None:
-        raise ValueError(f"{name} must be the name of a time zone, got {value[:60]!r}, which is not known")
+        raise ValueError(f"{name} must be the name of a time zone, got {shown(value)}, which is not known")
     return zone
 
 
@@ -59,7 +65,7 @@ def system_zone() -> tzinfo:
         found = f"TZ is not set and {LOCALTIME} cannot be read"
     else:
         zone = _of_setting(setting.removeprefix(":"))
-        found = f"TZ={setting[:60]!r} cannot be read"
+        found = f"TZ={shown(setting)} cannot be read"
     if zone is None:
         _logger.warning("the system's time zone is not known, so UTC is used: %s", found)
         return timezone.utc
@@ -67,6 +73,8 @@ def system_zone() -> tzinfo:
 
 
 def _named(key: str) -> tzinfo | None:
+    if len(key) > _LONGEST:
+        return None
     try:
         return ZoneInfo(key)
     except (KeyError, ValueError, OSError):  # unknown; no name at all; a directory, say
@@ -87,31 +95,24 @@ def _of_file(path: Path) -> tzinfo | None:
         target = path.resolve(strict=True)
         _, inside, key = target.as_posix().rpartition("/zoneinfo/")
         status = target.stat()
+        if not S_ISREG(status.st_mode) or status.st_size > _LARGEST:  # a pipe, which blocks; a device without an end
+            return None
         return (_named(key) if inside else None) or _of_content(target, status.st_mtime_ns, status.st_size)
     except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links, before Python 3.13
         return None
 
 
 @lru_cache(maxsize=4)
-def _of_content(path: Path, _mtime_ns: int, _size: int) -> tzinfo:
-    with path.open("rb") as file:
-        return ZoneInfo.from_file(file, key=str(path))
+def _of_content(path: Path, _mtime_ns: int, _size: int) -> tzinfo | None:
+    return compiled_zone(path.read_bytes(), str(path))
 
 
 @lru_cache(maxsize=4)
 def _of_rule(rule: str) -> tzinfo | None:
-    """The zone of a POSIX rule such as ``EST5EDT,M3.2.0,M11.1.0``; None if it is none.
-
-    zoneinfo reads such rules as the last line of a compiled file (RFC 8536), so one without any transitions of
-    its own is made in memory, with a local time type that is never used.
-    """
+    """The zone of a POSIX rule such as ``EST5EDT,M3.2.0,M11.1.0``; None if it is none."""
     match = _POSIX_RULE.fullmatch(rule)
-    if match is None:
+    if match is None or len(rule) > _LONGEST:
         return None
     if match["summer"] and "," not in match["summer"]:
         rule += _DEFAULT_CHANGES
-    block = pack(">4sc15x6l", b"TZif", b"2", 0, 0, 0, 0, 1, 4) + pack(">lBB4s", 0, 0, 0, b"UTC")
-    try:
-        return ZoneInfo.from_file(BytesIO(block + block + b"\n" + rule.encode("ascii") + b"\n"), key=rule)
-    except (ValueError, OSError):
-        return None
+    return compiled_rule(rule)

@@ -20,7 +20,7 @@ import pytest
 import pysched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
 WAIT = 20.0
@@ -220,10 +220,13 @@ def run_python(
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
-def start_python(program: str, *args: object, engine: str | None = None, **options: Any) -> subprocess.Popen[str]:
+def start_python(
+    program: str, *args: object, engine: str | None = None, flags: Sequence[str] = (), **options: Any
+) -> subprocess.Popen[str]:
     """Start a program as run_python does; its streams are pipes.
 
-    Not in the current directory: at the root of the sources `import pysched` would find them, not what is installed.
+    `flags` are more options of the interpreter. Not in the current directory: at the root of the sources `import
+    pysched` would find them, not what is installed.
     """
     options.setdefault("cwd", SCRIPTS)
     environment = dict(os.environ)
@@ -231,7 +234,7 @@ def start_python(program: str, *args: object, engine: str | None = None, **optio
         environment["PYSCHED_ENGINE"] = engine
     what = [program] if program.endswith(".py") else ["-c", textwrap.dedent(program)]
     return subprocess.Popen(
-        [sys.executable, "-W", "error", *what, *map(str, args)],
+        [sys.executable, "-W", "error", *flags, *what, *map(str, args)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

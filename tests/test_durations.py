@@ -88,7 +88,9 @@ def test_zero_is_taken_where_it_may_stand(value):
         ("1e3s", "'e' is no unit"),
         ("1_0s", "'1_0s' has no unit"),
         ("infs", "'infs' does not begin with"),
-        ("x" * 10**6, "does not begin with"),
+        ("x" * 1000, "does not begin with"),
+        ("x" * 10**6, "of at most 1000 characters"),
+        (" " * 1000 + "1s", "of at most 1000 characters"),
     ],
     ids=lambda text: ascii(text)[:20],
 )

@@ -12,6 +12,7 @@ import pytest
 from pysched import zones
 from pysched.offsets import offset_changes
 from pysched.schedule import parse_zone
+from pysched.tzif import compiled_zone
 
 WINTER = datetime(2024, 1, 15, tzinfo=timezone.utc)
 SUMMER = datetime(2024, 7, 15, tzinfo=timezone.utc)
@@ -50,7 +51,7 @@ def test_names_and_objects():
     "name",
     [
         *("Nowhere/City", "", " ", ".", "Europe", "../../etc/passwd", "/etc/localtime", "Europe/Berlin\0", "\ud800"),
-        *("x" * 5000, "EST5EDT,M3.2.0,M11.1.0"),
+        *("x" * 5000, "a/" * 300 + "b", "EST5EDT,M3.2.0,M11.1.0"),
     ],
     ids=lambda name: ascii(name)[:20],
 )
@@ -108,7 +109,20 @@ def test_tz_may_name_a_file(machine, monkeypatch, tmp_path, prefix):
 
 @pytest.mark.parametrize(
     "setting",
-    ["Nowhere/City", "/no/such/file", "EST5EDT,M3", "EST5EDT,M13.1.0,M11.1.0", "5", "\ud800", "A1", "x" * 5000],
+    [
+        "Nowhere/City",
+        "/no/such/file",
+        "/dev/null",
+        "a/" * 5000 + "b",
+        "AAA24",
+        "AAA-23:30BBB",
+        "EST5EDT,M3",
+        "EST5EDT,M13.1.0,M11.1.0",
+        "5",
+        "\ud800",
+        "A1",
+        "x" * 5000,
+    ],
 )
 def test_a_setting_that_cannot_be_read_is_utc_with_a_warning(machine, monkeypatch, logged, setting):
     monkeypatch.setattr(os, "environ", {"TZ": setting})
@@ -163,6 +177,35 @@ def test_a_machine_without_a_readable_file_is_utc_with_a_warning(machine, logged
     [(level, text, traceback)] = logged
     assert (level, traceback) == ("WARNING", False)
     assert "localtime" in text
+
+
+@pytest.mark.parametrize("kind", ["cut off", "cut off in its last line", "no type", "large", "pipe"])
+def test_a_local_time_file_that_is_damaged_is_utc_with_a_warning(machine, logged, kind):
+    """zoneinfo trusts it, and would loop without end, or crash, or raise anything."""
+    content = compiled("Europe/Paris").read_bytes()
+    types = content.index(b"TZif", 4) + 36  # their number, in the second header
+    damaged = {
+        "cut off": content[:100],
+        "cut off in its last line": content[:-1],
+        "no type": content[:types] + bytes(4) + content[types + 4 :],
+        "large": content + b"\n" * 2**20,
+    }
+    if kind == "pipe":
+        mkfifo = getattr(os, "mkfifo", None) or pytest.skip("no pipes with a name here")
+        mkfifo(machine)
+    else:
+        machine.write_bytes(damaged[kind])
+    assert parse_zone(None) is timezone.utc
+    [(level, text, traceback)] = logged
+    assert (level, traceback) == ("WARNING", False)
+    assert "localtime" in text
+
+
+def test_no_zone_of_the_database_is_taken_for_damaged():
+    paths = [path for directory in TZPATH for path in Path(directory).rglob("*") if path.is_file()]
+    contents = {path: path.read_bytes() for path in paths}
+    zones = {path: content for path, content in contents.items() if content.startswith(b"TZif")}
+    assert [path for path, content in zones.items() if compiled_zone(content, "a zone") is None] == []
 
 
 def test_utc_needs_no_database(monkeypatch):

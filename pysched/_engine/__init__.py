@@ -1,4 +1,17 @@
-"""The compiled engine. Its modules are built from engine/*.pyx."""
+"""The compiled engine. Its modules are built from engine/*.pyx.
+
+They keep what they know once a process, so they serve one interpreter, the main one. Which is looked at before any of
+them is loaded: the first interpreter to load one would be the only one that can.
+"""
+
+from pysched.interpreters import in_main_interpreter
+
+if not in_main_interpreter():
+    raise ImportError(
+        "the compiled engine of pysched works in the main interpreter only; "
+        "in sub-interpreters, set PYSCHED_ENGINE=pure",
+        name="pysched._engine",
+    )
 
 import pysched._engine.fork  # noqa: F401  what it does, it does at import
 from pysched._engine.commands import CommandScheduler

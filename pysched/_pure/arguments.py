@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pysched.awaitables import is_async_function
 from pysched.clock import delay_ns
+from pysched.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -66,7 +67,9 @@ def check_executor(executor: object, daemon: object = False) -> None:
         raise TypeError("executor must be None, a number of workers or an Executor, got a bool")
     if isinstance(executor, int):
         if not 1 <= executor <= MAX_WORKERS:
-            raise ValueError(f"executor, as a number of workers, must be from 1 to {MAX_WORKERS}, got {executor}")
+            raise ValueError(
+                f"executor, as a number of workers, must be from 1 to {MAX_WORKERS}, got {shown(executor)}"
+            )
     elif isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
         raise TypeError(f"executor must be None, a number of workers or an Executor, got {kind(executor)}")
     elif daemon:

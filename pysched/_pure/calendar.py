@@ -31,6 +31,8 @@ DAY = 86400
 EPOCH = date(1970, 1, 1).toordinal()
 YEARS = (1839, 2263)
 """The first and the last year that a local time can lie in."""
+BEFORE, BEYOND = -(1 << 60), 1 << 60
+"""Local times that no slot has."""
 
 
 class Zone:
@@ -70,7 +72,7 @@ class Zone:
 class Calendar:
     """The slots of a cron expression (`schedule.parse_cron`) in a zone. Immutable."""
 
-    __slots__ = ("_fields", "_hours", "_minutes", "_seconds", "_zone")
+    __slots__ = ("_fields", "_hours", "_minutes", "_months", "_seconds", "_zone")
 
     def __init__(self, fields: CronFields, zone: Zone) -> None:
         if not isinstance(zone, Zone):
@@ -80,7 +82,7 @@ class Calendar:
         self._hours = _bits(fields.hour, "hour", 0, 23)
         self._minutes = _bits(fields.minute, "minute", 0, 59)
         self._seconds = _bits(fields.second, "second", 0, 59)
-        _bits(fields.month, "month", 1, 12)
+        self._months = _bits(fields.month, "month", 1, 12)
 
     @property
     def fields(self) -> CronFields:
@@ -129,23 +131,38 @@ class Calendar:
 
     def _next_wildcard(self, instant: int) -> int | None:
         zone = self._zone
-        first = zone.stretch_of(instant)
-        for stretch in range(first, len(zone.offsets)):
-            begin = instant + zone.offsets[stretch] if stretch == first else zone.begin(stretch)
-            local = self._local_from(begin, zone.end(stretch))
-            if local is not None:
+        stretch = zone.stretch_of(instant)
+        begin = instant + zone.offsets[stretch]
+        while True:
+            local = self._local_from(begin, BEYOND)
+            if local is None:
+                local = BEYOND
+            if local < zone.end(stretch):
                 return local - zone.offsets[stretch]
-        return None
+            # Nothing matches in [begin, local), so stretches that lie within it are passed over without a search.
+            stretch += 1
+            while stretch < len(zone.offsets) and zone.begin(stretch) >= begin and zone.end(stretch) <= local:
+                stretch += 1
+            if stretch == len(zone.offsets):
+                return None
+            begin = zone.begin(stretch)
 
     def _previous_wildcard(self, instant: int) -> int | None:
         zone = self._zone
-        last = zone.stretch_of(instant)
-        for stretch in range(last, -1, -1):
-            end = instant + zone.offsets[stretch] if stretch == last else zone.end(stretch) - 1
-            local = self._local_until(end, zone.begin(stretch))
-            if local is not None:
+        stretch = zone.stretch_of(instant)
+        end = instant + zone.offsets[stretch]
+        while True:
+            local = self._local_until(end, BEFORE)
+            if local is None:
+                local = BEFORE
+            if local >= zone.begin(stretch):
                 return local - zone.offsets[stretch]
-        return None
+            stretch -= 1
+            while stretch >= 0 and zone.begin(stretch) > local and zone.end(stretch) - 1 <= end:
+                stretch -= 1
+            if stretch < 0:
+                return None
+            end = zone.end(stretch) - 1
 
     # -- fixed-time jobs --
 
@@ -226,20 +243,20 @@ class Calendar:
         """Matching days at or after `day`; days are counted from 1970-01-01."""
         first = date.fromordinal(EPOCH + day)
         for year in range(first.year, YEARS[1] + 1):
-            for month in range(first.month if year == first.year else 1, 13):
-                yield from (each for each in self._days_of(year, month) if each >= day)
+            for month in self._months:
+                if year > first.year or month >= first.month:
+                    yield from (each for each in self._days_of(year, month) if each >= day)
 
     def _days_until(self, day: int) -> Iterator[int]:
         """Matching days at or before `day`, the last first."""
         last = date.fromordinal(EPOCH + day)
         for year in range(last.year, YEARS[0] - 1, -1):
-            for month in range(last.month if year == last.year else 12, 0, -1):
-                yield from (each for each in reversed(self._days_of(year, month)) if each <= day)
+            for month in reversed(self._months):
+                if year < last.year or month <= last.month:
+                    yield from (each for each in reversed(self._days_of(year, month)) if each <= day)
 
     def _days_of(self, year: int, month: int) -> list[int]:
         fields = self._fields
-        if not fields.month >> month & 1:
-            return []
         weekday, length = monthrange(year, month)
         first = date(year, month, 1).toordinal() - EPOCH
         days = []

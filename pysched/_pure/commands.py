@@ -20,6 +20,7 @@ from pysched.attributes import attribute_or_none
 from pysched.awaitables import is_async_function, refusal_of
 from pysched.clock import delay_ns, interval_ns
 from pysched.reports import call_handler, log_error
+from pysched.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -254,7 +255,7 @@ class CommandScheduler:
         if isinstance(max_workers, bool) or not isinstance(max_workers, int):
             raise TypeError(f"max_workers must be an int, got {kind(max_workers)}")
         if not 1 <= max_workers <= MAX_WORKERS:
-            raise ValueError(f"max_workers must be from 1 to {MAX_WORKERS}, got {max_workers}")
+            raise ValueError(f"max_workers must be from 1 to {MAX_WORKERS}, got {shown(max_workers)}")
         self.__core = _Core(self, on_error, checked_name(name), clock, max_workers)
         self.context = context
 
