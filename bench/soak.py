@@ -72,6 +72,7 @@ class Soak:
         for kind in self.makers:
             self.world.open(kind)
             self._live(kind, random.Random(f"{self.seed} {kind} warm"), 0.3)
+        self.lives.clear()
         before = _resources()
         self.end = time.monotonic() + self.seconds
         threads = [threading.Thread(target=self._drive, args=(kind,), name=kind) for kind in self.makers]

@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import Any
 
-from pysched.reports import log_error
+from pysched.reports import log_error, printable
 
 __all__ = ["PrivateLoop"]
 
@@ -21,8 +21,9 @@ class PrivateLoop:
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
         self._over = False
+        self._left = False
         self.loop.set_exception_handler(self._report)
-        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._serve, name=printable(name), daemon=True)
         try:
             self._thread.start()
         except BaseException:
@@ -35,10 +36,12 @@ class PrivateLoop:
         try:
             while not self._over:  # a coroutine may stop the loop that it runs on
                 self._run()
-            loop.run_until_complete(wind_up())
+            if not self._left:
+                loop.run_until_complete(wind_up())
         finally:
             asyncio.set_event_loop(None)
-            loop.close()
+            if not self._left:
+                loop.close()
 
     def _run(self) -> None:
         try:
@@ -58,8 +61,11 @@ class PrivateLoop:
             self._thread.join(timeout)
 
     def leave_in_parent(self) -> None:
-        self._over = True
+        """In a forked child. If one of its coroutines has forked, the loop ends after this step, the thread too."""
+        self._over = self._left = True
         _in_parent.append(self.loop)
+        if self._thread is threading.current_thread():
+            self.loop.stop()
 
     def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Of a task that is dropped before its end nothing is told once the interpreter ends, or after a shutdown."""

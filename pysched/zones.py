@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from datetime import datetime, timezone, tzinfo
@@ -12,6 +11,8 @@ from pathlib import Path
 from struct import pack
 from zoneinfo import ZoneInfo
 
+from pysched.reports import log_warning
+
 __all__ = ["EPOCH", "parse_zone", "system_zone"]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -19,8 +20,6 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 LOCALTIME = Path("/etc/localtime")
 """The machine's local-time file."""
-
-_logger = logging.getLogger("pysched")
 
 # A name of at least three letters and an offset, perhaps a second name: what a POSIX rule begins with.
 _POSIX_RULE = re.compile(r"(?:[A-Za-z]{3,}|<[A-Za-z0-9+-]+>)[+-]?\d[\d:]*(?P<summer>[A-Za-z<].*)?", re.ASCII)
@@ -61,7 +60,7 @@ def system_zone() -> tzinfo:
         zone = _of_setting(setting.removeprefix(":"))
         found = f"TZ={setting[:60]!r} cannot be read"
     if zone is None:
-        _logger.warning("the system's time zone is not known, so UTC is used: %s", found)
+        log_warning(f"the system's time zone is not known, so UTC is used: {found}")
         return timezone.utc
     return zone
 

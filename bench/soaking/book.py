@@ -114,7 +114,7 @@ class Lateness:
         for bucket, count in sorted(self._counts.items()):
             left -= count
             if left <= 0:
-                return min(2.0 ** ((bucket + 1) / 16), self.most_ns)
+                return min(math.pow(2, (bucket + 1) / 16), float(self.most_ns))
         return 0.0
 
 

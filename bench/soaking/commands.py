@@ -24,7 +24,11 @@ class Once(Command):
     def __init__(self, life: CommandLife, entry: Entry, key: str | None = None) -> None:
         self.life = life
         self.entry = entry
-        self.key = key
+        self._key = key
+
+    @property
+    def key(self) -> str | None:
+        return self._key
 
     def execute(self, context: object) -> None:
         self.life.expect(context is self.life.context, "a command was given another context")
@@ -37,12 +41,16 @@ class Again(Command):
 
     def __init__(self, life: CommandLife, key: str, interval: int, deed: str) -> None:
         self.life = life
-        self.key = key
+        self._key = key
         self.interval_ns = interval * 1000
         self.deed = deed
         self.due_ns = 0
         self.gone_ns: int | None = None
         self.starts: list[int] = []
+
+    @property
+    def key(self) -> str:
+        return self._key
 
     def execute(self, context: object) -> None:
         now = monotonic_ns()

@@ -55,6 +55,10 @@ class Life:
         self.reported: list[bool] = []
         """One for each that `on_error` was told of."""
         self.held_until_ns = monotonic_ns()
+        self.adding: list[bool] = []
+        """One for each callback that is about to register another."""
+        self.is_closing = False
+        """Whether callbacks are to register no more."""
         self.is_over = False
 
     @property
@@ -92,7 +96,10 @@ class Life:
             case "fail":
                 self.fail()
             case "add":
-                self.add_from_inside()
+                self.adding.append(True)
+                if not self.is_closing:
+                    self.add_from_inside()
+                self.adding.pop()
             case "cancel":
                 self.cancel_from_inside()
             case "linger":
@@ -143,25 +150,25 @@ class Life:
     def settle(self) -> None:
         raise NotImplementedError
 
-    def wait_for(self, condition: Callable[[], bool], text: str) -> None:
+    def wait_for(self, condition: Callable[[], bool], text: str) -> bool:
         """Wait until it holds; that it did not is a fault."""
         deadline = monotonic() + WAIT_S
         while not condition():
             if monotonic() > deadline:
                 self.fault(f"{text}: not within {WAIT_S:g} s")
-                return
+                return False
             sleep(0.002)
+        return True
 
     def wait_for_entries(self) -> None:
-        """Until all that can come has come."""
+        """Until all that can come has come, and nothing registers any more."""
+        self.is_closing = True
+        self.wait_for(lambda: not self.adding, "the end of callbacks that register")
         soon = monotonic_ns() + FAR_S // 2 * 1_000_000_000
         waiting = [entry for entry in self.entries if entry.due_ns < soon]
-        known = len(self.entries)
 
         def is_done() -> bool:
-            nonlocal known, waiting
-            waiting += [entry for entry in self.entries[known:] if entry.due_ns < soon]  # of callbacks, meanwhile
-            known = len(self.entries)
+            nonlocal waiting
             waiting = [entry for entry in waiting if not entry.is_settled]
             return not waiting
 

@@ -77,7 +77,8 @@ class SchedulerLife(Life):
         """The slots of the job that comes each second, as it ran."""
         self.retries = 0
         self.overruns: list[bool] = []
-        self.registered = 0
+        self.registered: list[bool] = []
+        """One for each job, in whatever thread it was registered."""
         self.told: list[bool] = []
         """One for each event "started", if anybody listens."""
         self.listens = random.random() < 0.5
@@ -89,7 +90,7 @@ class SchedulerLife(Life):
             self.add_grid()
             self.add()
         self.made.cron("* * * * * *", self._second, seconds=True, id="second")
-        self.registered += 1
+        self.registered.append(True)
         self.held_until_ns = monotonic_ns()
         self.made.start_background()
 
@@ -103,7 +104,7 @@ class SchedulerLife(Life):
 
     def _after(self, delay: int, what: str | None = None, label: str = "job") -> None:
         self.made.after(delay / 1e6, self._once(self.entry(delay, what, label)))
-        self.registered += 1
+        self.registered.append(True)
 
     def _once(self, entry: Entry) -> Callable[[], None]:
         return lambda: self.fire(entry)
@@ -115,14 +116,14 @@ class SchedulerLife(Life):
         entry = self.entry(delay, label="job at a moment")
         self.made.at(datetime.now(timezone.utc) + timedelta(microseconds=delay + 1), self._once(entry))
         entry.due_ns -= 1_000_000  # the two clocks are not read at one instant, and one of them is slewed
-        self.registered += 1
+        self.registered.append(True)
 
     def add_with_id(self) -> None:
         job_id = f"id{self.random.randrange(KEYS)}"
         delay = delay_us(self.random)
         entry = self.entry(delay, label="job with an id")
         self.made.after(delay / 1e6, self._once(entry), id=job_id, replace=True)
-        self.registered += 1
+        self.registered.append(True)
         before = self.held.get(job_id)
         if before is not None:
             before.gone_ns = monotonic_ns()
@@ -161,7 +162,7 @@ class SchedulerLife(Life):
         delay = delay_us(self.random)
         entry = self.entry(delay, self.random.choice(("nothing", "nothing", "fail")), "coroutine")
         self.made.after(delay / 1e6, self._fire_later, args=(entry,))
-        self.registered += 1
+        self.registered.append(True)
 
     async def _fire_later(self, entry: Entry) -> None:
         await asyncio.sleep(self.random.choice((0, 0.001, 0.01)))
@@ -182,7 +183,7 @@ class SchedulerLife(Life):
                 self.fail()
 
         self.made.after(delay / 1e6, flaky, max_retries=3, retry_backoff=0.002)
-        self.registered += 1
+        self.registered.append(True)
 
     def add_overrun(self) -> None:
         """One that times out, and at times goes on for a while."""
@@ -199,14 +200,14 @@ class SchedulerLife(Life):
             self.overruns.append(True)
 
         self.made.after(0, overrun, timeout=TIMEOUT_S)
-        self.registered += 1
+        self.registered.append(True)
 
     def add_limited(self) -> None:
         """One that comes `max_runs` times and leaves."""
         runs = self.random.randint(1, 5)
         entry = self.entry(5_000, None, f"job of {runs} runs", expected=runs)
         self.made.every(0.005, self._once(entry), max_runs=runs)
-        self.registered += 1
+        self.registered.append(True)
 
     # -- acts: what repeats --
 
@@ -227,7 +228,7 @@ class SchedulerLife(Life):
         )
         grid.earliest = Slots(before + interval, interval)
         grid.latest = Slots(monotonic_ns() + interval, interval)
-        self.registered += 1
+        self.registered.append(True)
         self.grids.append(grid)
 
     def _tick(self, grid: Grid) -> None:
@@ -277,9 +278,10 @@ class SchedulerLife(Life):
             found = info.started_count - grid.by_hand + info.coalesced_count + info.paused_count
             return bool(info.running == 0 and least <= found <= most and info.started_count == len(grid.starts))
 
-        self.wait_for(adds_up, f"the sum of the slots of a job: {len(grid.starts)} runs, {grid.by_hand} by hand")
-        if not adds_up():
-            self.fault(f"{self.made.get_job(grid.id)} and {latest.until(monotonic_ns())} slots")
+        if not self.wait_for(
+            adds_up, f"the sum of the slots of a job: {len(grid.starts)} runs, {grid.by_hand} by hand"
+        ):
+            self.fault(f"{self.made.get_job(grid.id)}, and {latest.until(monotonic_ns())} slots")
         info = self.made.get_job(grid.id)
         self.expect(info.run_count + info.error_count == info.started_count, f"ends and starts differ: {info}")
         self.counts["slots"] += info.started_count + info.coalesced_count + info.paused_count
@@ -357,7 +359,7 @@ class SchedulerLife(Life):
         pending = sum(not entry.is_settled and entry.due_ns > far for entry in self.entries) + len(self.grids) + 1
         stats = self.made.stats()
         for name, found, expected in (
-            ("scheduled", stats.scheduled, self.registered),
+            ("scheduled", stats.scheduled, len(self.registered) + self.retries),  # which are timers too
             ("pending", stats.pending, pending),
             ("len()", len(self.made), pending),
             ("ready", stats.ready, 0),
