@@ -69,8 +69,6 @@ def test_what_is_wrong_is_found(engine_name, broken):
         "life.WAIT_S = 2.0\n"
         "makers = soak._makers\n"
         "soak._makers = lambda world: {'Engine, inline': makers(world)['Engine, inline']}\n"
-        "makers = soak._makers\n"
-        "soak._makers = lambda world: {'Engine, inline': makers(world)['Engine, inline']}\n"
         f"sys.exit(soak.main(['--seconds', '1', '--seed', '1', '--engine', '{engine_name}']))"
     )
     assert process.returncode == 1, process.stdout + process.stderr
