@@ -41,7 +41,7 @@ class Forger(Exception):
         return FORGED
 
 
-Forger.__name__ = FORGED
+Forger.__name__ = FORGED.replace("\ud800", "")
 
 
 def forge(*args):
