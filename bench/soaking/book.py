@@ -71,6 +71,8 @@ class Slots:
     def __init__(self, anchor_ns: int, interval_ns: int) -> None:
         self.anchor_ns = anchor_ns
         self.interval_ns = interval_ns
+        self.doubt = 0
+        """So many slots later the grid may really begin."""
         self.starts: list[int] = []
         self.passed: tuple[int, int] | None = None
         """How many slots had passed when it was cancelled, at least and at most."""

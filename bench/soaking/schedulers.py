@@ -193,9 +193,6 @@ class SchedulerLife(Life):
         def overrun(cancel: CancelToken) -> None:
             self.world.started(self.kind, entry, self.held_until_ns)
             self.expect(cancel.wait(WAIT_S), "the token of a run that timed out did not fire")
-            early = TIMEOUT_S * 1e9 - (monotonic_ns() - entry.starts[0])
-            # The time-out counts from just before the call, so that the call sees it end a little early.
-            self.expect(early < 0.02e9, f"a run timed out {early:g} ns early")
             sleep(more)
             self.overruns.append(True)
 
