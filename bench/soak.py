@@ -63,6 +63,8 @@ class Soak:
         self.lives: dict[str, Life] = {}
         """The one of each kind that lives now."""
         self.forks = 0
+        self.memory: list[int] = []
+        """Resident bytes at each tenth of the time."""
         self.end = 0.0
         logging.getLogger("pysched").addHandler(_Log(self.world))
         logging.getLogger("pysched").propagate = False
@@ -104,6 +106,8 @@ class Soak:
         generator = random.Random(f"{self.seed} forks")
         while (left := self.end - time.monotonic()) > 0:
             time.sleep(min(left, generator.uniform(0.2, 2)))
+            if self.seconds - left >= len(self.memory) * self.seconds / 10:
+                self.memory.append(_resident())
             lives = [life for life in self.lives.values() if not life.is_over]
             if lives:
                 self._fork(lives, generator.choice(lives))
@@ -149,6 +153,7 @@ class Soak:
         print(f"\nforks {self.forks}; the wall clock was set through a clock of a user's (--seed {self.seed})")
         for name, value in before.items():
             print(f"{name}: {value:,} at the start, {after[name]:,} at the end")
+        print(f"resident bytes on the way: {', '.join(f'{each:,}' for each in self.memory)}")
         for name in ("threads", "descriptors"):
             if after.get(name, 0) > before.get(name, 0):
                 self.world.fault("process", f"{name} rose from {before[name]} to {after[name]}")
