@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from collections import deque
 from typing import Any
 
 from pysched.reports import log_error, printable
@@ -47,6 +48,8 @@ class PrivateLoop:
         try:
             self.loop.run_forever()
         except BaseException as error:  # of a task of the user's that raised KeyboardInterrupt, say
+            if self._left:
+                return  # its steps were taken from under it
             log_error("a task on the loop of a scheduler raised an exception", error)
 
     def stop_when_idle(self) -> None:
@@ -66,6 +69,10 @@ class PrivateLoop:
         _in_parent.append(self.loop)
         if self._thread is threading.current_thread():
             self.loop.stop()
+            ready = getattr(self.loop, "_ready", None)  # other coroutines' steps, which are the parent's too
+            if isinstance(ready, deque):
+                _in_parent.append(list(ready))
+                ready.clear()
 
     def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Of a task that is dropped before its end nothing is told once the interpreter ends, or after a shutdown."""
@@ -73,8 +80,9 @@ class PrivateLoop:
             loop.default_exception_handler(context)
 
 
-_in_parent: list[asyncio.AbstractEventLoop] = []
-"""In a forked child. Not to be closed here: what it waits with is shared with the parent."""
+_in_parent: list[object] = []
+"""In a forked child: loops, not to be closed, as what they wait with is shared with the parent; and what they would do
+next, not to be let go of, as that of a task that has not ended is told on stderr."""
 
 
 async def wind_up() -> None:
