@@ -52,7 +52,7 @@ from sys import is_finalizing
 from time import monotonic
 
 from pysched import lifecycle
-from pysched.reports import log_error, log_warning
+from pysched.reports import log_error, log_warning, printable
 from pysched.stats import EngineStats
 
 cdef enum:
@@ -400,7 +400,8 @@ cdef int start_threads(Dispatcher self, object pool, uint32_t epoch) except -1:
         if self.daemon:
             start_workers(self, epoch)
         # Inside, since a signal handler may raise in any line of Python.
-        thread = threading.Thread(target=_loop_thread, args=(self, pool, epoch), name=self.loop_name(), daemon=True)
+        name = printable(self.loop_name())
+        thread = threading.Thread(target=_loop_thread, args=(self, pool, epoch), name=name, daemon=True)
         thread.start()
     except BaseException:
         if thread is not None and thread.is_alive():  # while this thread waited for its first words

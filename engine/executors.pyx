@@ -27,6 +27,7 @@ from os import getpid
 from threading import Thread
 
 from pysched import lifecycle
+from pysched.reports import printable
 from pysched.text import shown
 
 cdef uint32_t EACH_BY_ITSELF = UINT32_MAX     # `Core.workers` for an executor that is no thread pool
@@ -65,7 +66,7 @@ cdef object open_pool(Dispatcher self):
         from concurrent.futures import ThreadPoolExecutor
 
         if self.executor is None:
-            pool = ThreadPoolExecutor(self.workers, thread_name_prefix=f"{self.name}-worker")
+            pool = ThreadPoolExecutor(self.workers, thread_name_prefix=f"{printable(self.name)}-worker")
             workers = self.workers
         else:
             if self.executor_pid != getpid():
@@ -87,12 +88,13 @@ cdef int hand_over(Dispatcher self, object pool, uint32_t epoch) except -1:
 
 # -- thread pools ---------------------------------------------------------------------------------------------------
 
-def _drain(Dispatcher self not None, uint32_t epoch):
+def _drain(Dispatcher self not None, uint32_t epoch, pool):
     """What a thread pool is given, and the target of a daemon worker, whose drain lasts as long as its start.
 
-    A drain that fails (its clock did) ends the loop, which raises the reason.
+    `pool`: one of our own, else None. A drain that fails (its clock did) ends the loop, which raises the reason.
     """
     cdef bint waits = self.c.parking     # for deadlines, too
+    cdef uint32_t forks = self.c.forks
     cdef long slack = sleep_slack(1) if waits else 0
     try:
         drain_ready(self, epoch)
@@ -100,6 +102,8 @@ def _drain(Dispatcher self not None, uint32_t epoch):
         self.fail(error)
     if waits:
         sleep_slack(slack)
+    if pool is not None and self.c.forks != forks:   # a callback has forked, and this is the child
+        lifecycle.leave_pool(pool)
 
 
 def _drain_done(Dispatcher self not None, uint32_t epoch, future):
@@ -124,8 +128,9 @@ cdef int start_workers(Dispatcher self, uint32_t epoch) except -1:
         self.c.drains = self.workers
     unlock(&self.c.mutex)
     self.crew = [thread for thread in self.crew or () if thread.is_alive()]   # a callback outlived the last stop
+    name = printable(self.name)
     for i in range(present, self.workers):
-        thread = Thread(target=_drain, args=(self, epoch), name=f"{self.name}-worker_{i}", daemon=True)
+        thread = Thread(target=_drain, args=(self, epoch, None), name=f"{name}-worker_{i}", daemon=True)
         thread.start()
         self.crew.append(thread)
     return 0
@@ -134,6 +139,7 @@ cdef int start_workers(Dispatcher self, uint32_t epoch) except -1:
 cdef int submit_drains(Dispatcher self, object pool, uint32_t epoch) except -1:
     cdef Core *core = self.c
     cdef uint32_t wanted
+    own = pool if self.executor is None else None
     while True:
         lock(&core.mutex)
         drains_summon(core)
@@ -144,7 +150,7 @@ cdef int submit_drains(Dispatcher self, object pool, uint32_t epoch) except -1:
         if not wanted:
             return 0
         try:
-            future = pool.submit(_drain, self, epoch)
+            future = pool.submit(_drain, self, epoch, own)
         except BaseException:
             lock(&core.mutex)
             core.drains -= 1

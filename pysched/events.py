@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from pysched.callbacks import is_async
 from pysched.lifecycle import exiting
-from pysched.reports import log_error, log_warning
+from pysched.reports import log_error, log_warning, printable
 from pysched.text import shown
 from pysched.waiting import WakeEvent
 
@@ -139,7 +139,8 @@ class Events:
         self.lost += 1
 
     def _begin(self) -> None:
-        thread = threading.Thread(target=self._serve, name=f"{self._name}-events", daemon=True)
+        name = f"{printable(self._name)}-events"
+        thread = threading.Thread(target=self._serve, name=name, daemon=True)
         if self._threads.setdefault("by", thread) is not thread:
             return
         try:

@@ -23,7 +23,7 @@ from pysched.reports import log_error
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["arm", "exiting", "register", "stops_before_pools"]
+__all__ = ["arm", "exiting", "leave_pool", "register", "stops_before_pools"]
 
 _engines: dict[int, ref[Any]] = {}
 _held: dict[int, list[Any]] = {}  # forking thread -> the engines that hold still for it
@@ -72,6 +72,18 @@ def arm() -> None:
     except RuntimeError:  # either says so: the hooks have run, the interpreter is ending
         _at_exit()
     _armed = True
+
+
+def leave_pool(pool: Any) -> None:
+    """In a forked child: let this thread, a worker of `pool` whose callback has forked, end with the call at hand.
+
+    It would wait for ever for work that nobody gives, and the child with it. `shutdown` will not do: it takes a lock
+    that a thread may have had which is not in the child. What is touched here is private, and guarded.
+    """
+    queue = getattr(pool, "_work_queue", None)
+    if queue is not None:
+        pool._shutdown = True
+        queue.put(None)
 
 
 def stops_before_pools() -> bool:

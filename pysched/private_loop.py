@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from collections import deque
 from typing import Any
 
-from pysched.reports import log_error
+from pysched.reports import log_error, printable
 
 __all__ = ["PrivateLoop"]
 
@@ -21,8 +22,9 @@ class PrivateLoop:
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
         self._over = False
+        self._left = False
         self.loop.set_exception_handler(self._report)
-        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._serve, name=printable(name), daemon=True)
         try:
             self._thread.start()
         except BaseException:
@@ -35,15 +37,19 @@ class PrivateLoop:
         try:
             while not self._over:  # a coroutine may stop the loop that it runs on
                 self._run()
-            loop.run_until_complete(wind_up())
+            if not self._left:
+                loop.run_until_complete(wind_up())
         finally:
             asyncio.set_event_loop(None)
-            loop.close()
+            if not self._left:
+                loop.close()
 
     def _run(self) -> None:
         try:
             self.loop.run_forever()
         except BaseException as error:  # of a task of the user's that raised KeyboardInterrupt, say
+            if self._left:
+                return  # its steps were taken from under it
             log_error("a task on the loop of a scheduler raised an exception", error)
 
     def stop_when_idle(self) -> None:
@@ -58,8 +64,15 @@ class PrivateLoop:
             self._thread.join(timeout)
 
     def leave_in_parent(self) -> None:
-        self._over = True
+        """In a forked child. If one of its coroutines has forked, the loop ends after this step, the thread too."""
+        self._over = self._left = True
         _in_parent.append(self.loop)
+        if self._thread is threading.current_thread():
+            self.loop.stop()
+            ready = getattr(self.loop, "_ready", None)  # other coroutines' steps, which are the parent's too
+            if isinstance(ready, deque):
+                _in_parent.append(list(ready))
+                ready.clear()
 
     def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Of a task that is dropped before its end nothing is told once the interpreter ends, or after a shutdown."""
@@ -67,8 +80,9 @@ class PrivateLoop:
             loop.default_exception_handler(context)
 
 
-_in_parent: list[asyncio.AbstractEventLoop] = []
-"""In a forked child. Not to be closed here: what it waits with is shared with the parent."""
+_in_parent: list[object] = []
+"""In a forked child: loops, not to be closed, as what they wait with is shared with the parent; and what they would do
+next, not to be let go of, as that of a task that has not ended is told on stderr."""
 
 
 async def wind_up() -> None:

@@ -24,7 +24,7 @@ def logger() -> logging.Logger:
 
 
 def printable(text: str) -> str:
-    """On one line: what cannot be printed is escaped, so that no name of a job can pass for a line of the log. O(n)."""
+    """On one line: what cannot be printed is escaped, so that no name can pass for a line of the log. O(n)."""
     return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 

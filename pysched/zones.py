@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from datetime import datetime, timezone, tzinfo
@@ -11,6 +10,7 @@ from pathlib import Path
 from stat import S_ISREG
 from zoneinfo import ZoneInfo
 
+from pysched.reports import log_warning
 from pysched.text import shown
 from pysched.tzif import compiled_rule, compiled_zone
 
@@ -21,8 +21,6 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 LOCALTIME = Path("/etc/localtime")
 """The machine's local-time file."""
-
-_logger = logging.getLogger("pysched")
 
 # A name of at least three letters and an offset, perhaps a second name: what a POSIX rule begins with.
 _POSIX_RULE = re.compile(r"(?:[A-Za-z]{3,}|<[A-Za-z0-9+-]+>)[+-]?\d[\d:]*(?P<summer>[A-Za-z<].*)?", re.ASCII)
@@ -67,7 +65,7 @@ def system_zone() -> tzinfo:
         zone = _of_setting(setting.removeprefix(":"))
         found = f"TZ={shown(setting)} cannot be read"
     if zone is None:
-        _logger.warning("the system's time zone is not known, so UTC is used: %s", found)
+        log_warning(f"the system's time zone is not known, so UTC is used: {found}")
         return timezone.utc
     return zone
 

@@ -42,8 +42,8 @@ JOB_NAMES = {
 # At import time a module imports only what stands above it here, never its own line. What a function imports
 # when it is called is free: it happens later. `testing` is for users' tests; nobody imports it.
 LAYERS = (
-    {"attributes", "awaitables", "current", "errors", "interpreters", "offsets", "text", "tzif"},
-    {"callbacks", "reports", "zones"},
+    {"attributes", "awaitables", "current", "errors", "interpreters", "offsets", "reports", "text", "tzif"},
+    {"callbacks", "zones"},
     {"clock", "lifecycle", "stats", "waiting"},
     {"_engine", "_pure"},
     {"engine"},

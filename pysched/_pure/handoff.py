@@ -6,12 +6,16 @@ which ends the loop; runs that were queued then return to the heap.
 
 from __future__ import annotations
 
+import os
 import sys
 from _thread import get_ident
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol
+
+from pysched.lifecycle import leave_pool
+from pysched.reports import printable
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -139,7 +143,12 @@ class Pool(Drains):
             self._executor.shutdown(wait=False)
 
     def _submit(self) -> None:
-        self._executor.submit(self._drain).add_done_callback(self._drained)
+        self._executor.submit(self._drain_of, os.getpid()).add_done_callback(self._drained)
+
+    def _drain_of(self, process: int) -> None:
+        self._drain()
+        if self._own and os.getpid() != process:  # a callback has forked, and this is the child
+            leave_pool(self._executor)
 
     def _drained(self, future: Future[None]) -> None:
         """Take back the count of a drain that was cancelled, or whose pool broke, before it began."""
@@ -158,9 +167,8 @@ class Crew(Drains):
     def __init__(self, core: Core, session: Session, max_workers: int) -> None:
         super().__init__(core, session, max_workers)
         self._calls: SimpleQueue[bool] = SimpleQueue()
-        self.threads = [
-            Thread(target=self._serve, name=f"{core.name}-worker_{i}", daemon=True) for i in range(max_workers)
-        ]
+        name = printable(core.name)
+        self.threads = [Thread(target=self._serve, name=f"{name}-worker_{i}", daemon=True) for i in range(max_workers)]
 
     def open(self) -> None:
         """Start the threads. RuntimeError if there can be no more of them; `close` must follow."""

@@ -18,7 +18,7 @@ from pysched import lifecycle
 from pysched._pure.core import Session
 from pysched._pure.handoff import Crew, Inline, OneByOne, Pool, pool_size
 from pysched.clock import NEVER, DrivingClock, SystemClock
-from pysched.reports import log_error, log_warning
+from pysched.reports import log_error, log_warning, printable
 from pysched.waiting import Waiters
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Loop:
             raise failure
 
     def _start_thread(self, engine: Driven, session: Session, hand_off: HandOff) -> None:
-        name = self._core.name + self.thread_suffix
+        name = printable(self._core.name) + self.thread_suffix
         thread = threading.Thread(target=self._serve_alone, args=(engine, session, hand_off), name=name, daemon=True)
         self._thread = thread
         thread.start()
@@ -194,7 +194,7 @@ class Loop:
         if isinstance(executor, int):
             from concurrent.futures import ThreadPoolExecutor
 
-            own = ThreadPoolExecutor(executor, thread_name_prefix=f"{core.name}-worker")
+            own = ThreadPoolExecutor(executor, thread_name_prefix=f"{printable(core.name)}-worker")
             return Pool(core, session, own, executor, own=True)
         workers = pool_size(executor)
         if workers is not None:
