@@ -129,6 +129,14 @@ def impl(request: pytest.FixtureRequest) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def compiled(impl: ModuleType) -> ModuleType:
+    """The compiled engine's module."""
+    if impl.__name__ != _MODULES["native"]:
+        pytest.skip("of the compiled engine")
+    return impl
+
+
+@pytest.fixture(scope="session")
 def calendar(impl: ModuleType) -> ModuleType:
     """The engine's module of calendars: Calendar, Zone."""
     return importlib.import_module(f"{impl.__name__}.calendar")
