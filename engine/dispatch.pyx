@@ -223,7 +223,7 @@ cdef int begin(Dispatcher self, bint resume) except -1:
         if lifecycle.exiting():
             raise RuntimeError("an engine cannot be started while the interpreter ends")
     cdef bint opened = True
-    cdef object failure = None
+    cdef object failure = None, _stale = None
     lock(&core.mutex)
     if core.phase == STOPPING and resume and (core.following or (core.workers and self.failure is not None)):
         # A stop cannot be taken back: some of its workers may have left already, or one of them has failed.
@@ -240,6 +240,9 @@ cdef int begin(Dispatcher self, bint resume) except -1:
     elif core.native_clock and waker_open(&core.waker):
         opened = False
     else:
+        # Of a clock that failed when the loop before was on its way out anyway; `_stale` keeps it until the unlock.
+        _stale = self.failure
+        self.failure = None
         core.phase = STARTED
         core.looping = not self.driven
         core.start_ns = now
@@ -249,8 +252,6 @@ cdef int begin(Dispatcher self, bint resume) except -1:
         core.led = core.engaged = core.heir = core.napping = core.standing_in = False
         core.aside_until = -NEVER
     unlock(&core.mutex)
-    if result == 1:
-        self.failure = None              # of a clock that failed when the loop before was on its way out anyway
     if failure is not None:              # nobody else will tell of it
         log_error(f"{self.name}: the loop has ended", failure)
     if not opened:
