@@ -3,7 +3,8 @@
 Everything else stands in pyproject.toml. Four switches, read from the environment:
 
 PYSCHED_DEBUG=1     symbols, little optimisation, Cython's checks of indices and unset variables, and our own of locks
-                    and of what lives (engine/mutex.h, `pysched._engine.core.live_objects`)
+                    and of what lives (engine/mutex.h, `pysched._engine.core.live_objects`); tests may let allocations
+                    fail (engine/memory.pxd)
 PYSCHED_PORTABLE=1  what POSIX systems other than Linux get, to be tested on Linux
 PYSCHED_SANITIZE=X  gcc's or clang's sanitizers, as for -fsanitize: "address,undefined" or "thread" (see ci/sanitize)
 PYSCHED_COVERAGE=1  line tracing for coverage.py's Cython plugin; the C files land beside their sources

@@ -1,9 +1,10 @@
 """See backlog.pxd."""
 
 from libc.stdint cimport int64_t, uint32_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport free
 
 from .core cimport Core, Job, Rare, Waiting
+from .memory cimport allocate, allocate_zeroed
 from .platform cimport NEVER, assert_held
 
 cdef enum:
@@ -14,7 +15,7 @@ cdef Rare *rare_of(Job *job) noexcept nogil:
     """What few jobs have, made if there is none yet; NULL if there is no memory."""
     cdef Rare *rare = job.rare
     if rare == NULL:
-        rare = <Rare *>calloc(1, sizeof(Rare))
+        rare = <Rare *>allocate_zeroed(1, sizeof(Rare))
         if rare != NULL:
             rare.grace = NEVER
             rare.begin = -NEVER
@@ -32,7 +33,7 @@ cdef bint backlog_add(Core *core, Job *job, int64_t slot, int64_t due) noexcept 
         return False
     if rare.count == rare.room:
         room = 2 * rare.room if rare.room else 8
-        wider = <Waiting *>malloc(room * sizeof(Waiting))
+        wider = <Waiting *>allocate(room * sizeof(Waiting))
         if wider == NULL:
             return False
         for i in range(rare.count):

@@ -4,12 +4,13 @@ from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObj
 from cpython.object cimport PyObject
 from libc.math cimport isfinite
 from libc.stdint cimport int64_t, uint32_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from .core cimport Core, Entry, entry_call, saturating_add
 from .dispatcher cimport now_of
 from .interpreter cimport is_async_function
+from .memory cimport allocate
 from .numbers cimport seconds_ns, to_ns
 from .platform cimport lock, unlock
 from .timers cimport core_place, core_reserve, core_wants_wake, raise_shortage
@@ -27,8 +28,8 @@ cdef class Delays:
     def __dealloc__(self):
         free(self.ns)
 
-    cdef int allocate(self, Py_ssize_t count) except -1:
-        self.ns = <int64_t *>malloc(max(count, 1) * sizeof(int64_t))
+    cdef int make_room(self, Py_ssize_t count) except -1:
+        self.ns = <int64_t *>allocate(max(count, 1) * sizeof(int64_t))
         if self.ns == NULL:
             raise MemoryError
         self.count = count
@@ -48,7 +49,7 @@ cdef class Delays:
         try:
             if view.ndim != 1 or view.format == NULL or view.format[0] != b"d" or view.format[1] != 0:
                 return False
-            self.allocate(view.shape[0])
+            self.make_room(view.shape[0])
             for i in range(self.count):
                 memcpy(&seconds, <char *>view.buf + i * view.strides[0], sizeof(double))      # it may be unaligned
                 if not (seconds >= 0 and isfinite(seconds)):
@@ -65,7 +66,7 @@ cdef class Delays:
             values = list(delays)
         except (TypeError, NotImplementedError) as error:      # of arrays with no dimension, or with several
             raise TypeError(f"delays must be a buffer of float64 or an iterable of numbers: {error}") from error
-        self.allocate(len(values))
+        self.make_room(len(values))
         for i in range(self.count):
             value = values[i]
             try:
@@ -124,6 +125,7 @@ cdef object add_many(Dispatcher self, object delays, object callback, object arg
         times.take_iterable(delays)
     if args is not None:
         arguments = checked_args(args, times.count)
+    total = times.count                  # a number of Python's, while it may still fail
     now = now_of(self)
     entry.period = 0
     entry.flags = 0
@@ -156,4 +158,4 @@ cdef object add_many(Dispatcher self, object delays, object callback, object arg
         unlock(&core.mutex)
         if wake:
             self.wake()
-    return times.count
+    return total

@@ -1,12 +1,13 @@
 """See calendar.pxd, and the twin for the ideas."""
 
 cimport cython
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.number cimport PyNumber_Index
 from cpython.pycapsule cimport PyCapsule_Import
 from libc.stdint cimport INT64_MAX, INT64_MIN
+from libc.stdlib cimport free
 
 from .civil cimport DAY, Date, date_of, day_of, day_of_month_begin, month_length
+from .memory cimport allocate
 
 
 cdef extern from "bits.h" nogil:
@@ -317,7 +318,7 @@ cdef class Zone:
         cdef Py_ssize_t count = len(offsets)
         cdef Py_ssize_t i = 0
         self.tzinfo = tzinfo
-        self.memory = <int64_t *>PyMem_Malloc((3 * count + 2) * sizeof(int64_t))
+        self.memory = <int64_t *>allocate((3 * count + 2) * sizeof(int64_t))
         if self.memory == NULL:
             raise MemoryError
         for values in (starts, marks, offsets):
@@ -330,7 +331,7 @@ cdef class Zone:
         self.data.count = count
 
     def __dealloc__(self):
-        PyMem_Free(self.memory)
+        free(self.memory)
 
     def changes(self):
         """(first instant, offset from UTC in seconds) of each stretch."""

@@ -7,10 +7,11 @@ the GIL, to ask for the time and to wake a loop that waits through that clock.
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 
 from .core cimport Core, core_hold, core_release, saturating_add
 from .dispatcher cimport Dispatcher, now_of
+from .memory cimport allocate_zeroed
 from .natives cimport Function, native_add, native_cancel
 from .platform cimport monotonic_ns, waker_wake
 from .timers cimport raise_shortage
@@ -42,7 +43,7 @@ cdef pysched_engine *pysched_open(object engine) except NULL:
     cdef Dispatcher dispatcher = <Dispatcher>engine
     cdef Port *port
     now_of(dispatcher)                   # raises if it has no clock
-    port = <Port *>calloc(1, sizeof(Port))
+    port = <Port *>allocate_zeroed(1, sizeof(Port))
     if port == NULL:
         raise MemoryError
     if not dispatcher.c.native_clock:

@@ -4,10 +4,11 @@ And what debug builds (PYSCHED_DEBUG=1) know of all cores.
 """
 
 from cpython.ref cimport Py_XDECREF
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 
 from .heap cimport heap_free
 from .keys cimport keys_free, keys_init
+from .memory cimport allocate_zeroed
 from .platform cimport (
     assert_free,
     atomic_decrement,
@@ -41,7 +42,7 @@ cdef Core *first_core() noexcept nogil:
 cdef Core *core_new() noexcept nogil:
     """A core with one count, for its owner; NULL if there is no memory.  No mutex held."""
     global registry_head
-    cdef Core *core = <Core *>calloc(1, sizeof(Core))
+    cdef Core *core = <Core *>allocate_zeroed(1, sizeof(Core))
     cdef Slot slot                       # one of each, to tell where in it the slab keeps its links
     cdef Record record
     cdef Job job

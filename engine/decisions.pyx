@@ -1,10 +1,10 @@
 """See decisions.pxd."""
 
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport realloc
 
 from .core cimport COALESCED, DROPPED, MISSED, Core, Item, Job, News, Note, slot_at
 from .heap cimport SLOT_BITS
+from .memory cimport reallocate
 from .platform cimport assert_held
 
 cdef enum:
@@ -14,7 +14,7 @@ cdef enum:
 cdef bint notes_widen(Core *core, Job *job) noexcept nogil:
     """Makes the ring of a job, or doubles its room; False if there is no memory."""
     cdef uint32_t room = LEAST_ROOM if job.noted == 0 else 2 * job.noted
-    cdef Note *notes = <Note *>realloc(job.notes, room * sizeof(Note))
+    cdef Note *notes = <Note *>reallocate(job.notes, room * sizeof(Note))
     assert_held(&core.mutex)
     if notes != NULL:
         job.notes = notes

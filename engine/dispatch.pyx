@@ -15,6 +15,7 @@ from .core cimport (
     STOPPING,
     Core,
     Runner,
+    Waiter,
     core_hold,
     core_release,
     has_tidings,
@@ -44,10 +45,11 @@ from .runners cimport runner_enter, runner_leave, runner_new, runs_here
 from .runs cimport core_collect_due, core_put_back
 from .signals cimport SignalPipe
 from .timers cimport core_prune
-from .waiters cimport core_notify, core_wait_for
+from .waiters cimport core_notify, core_wait_for, waiter_free, waiter_new
 
 import threading
 from _thread import TIMEOUT_MAX
+from functools import partial
 from sys import is_finalizing
 from time import monotonic
 
@@ -146,42 +148,40 @@ cdef int abort(Dispatcher self, object pool, uint32_t epoch) except -1:
         leave_loop(core)
     unlock(&core.mutex)
     self.wake()                          # of daemon workers one may sleep in the loop's place
-    close_pool(self, pool)
-    if has_tidings(core):
-        self.reap()
-    core_notify(core)
+    end_pool(self, pool)
     return 0
 
 
 cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) except -1:
     """Everything that the thread of a loop does, from its first line to its last."""
     cdef Core *core = self.c
-    cdef Runner *runner = runner_new()
+    cdef Runner *runner = NULL
     cdef long slack = sleep_slack(1)
     core_hold(core)
-    lock(&core.mutex)
-    runner_enter(core, runner)
-    unlock(&core.mutex)
     try:
+        runner = runner_new()
+        lock(&core.mutex)
+        runner_enter(core, runner)
+        unlock(&core.mutex)
         run_loop(self, pool, epoch, signals, runner)
     except BaseException as error:
-        if not (lifecycle.exiting() or (signals is not None and is_interrupt(error))):
-            log_error(f"{self.name}: the loop has ended", error)
         if self.awaited:
             self.failure = error
-        abort(self, pool, epoch)         # last: it lets a run() that waits go on
+        try:
+            if not (lifecycle.exiting() or (signals is not None and is_interrupt(error))):
+                log_error(f"{self.name}: the loop has ended", error)
+        finally:
+            abort(self, pool, epoch)     # last: it lets a run() that waits go on
         raise
     finally:
         sleep_slack(slack)
-        lock(&core.mutex)
-        runner_leave(core, runner)
-        unlock(&core.mutex)
+        if runner != NULL:
+            lock(&core.mutex)
+            runner_leave(core, runner)
+            unlock(&core.mutex)
         core_release(core)
     # Here the phase is STOPPED, and another thread may have started the engine anew already.
-    close_pool(self, pool)
-    if has_tidings(core):
-        self.reap()
-    core_notify(core)
+    end_pool(self, pool)
     return 0
 
 
@@ -190,9 +190,15 @@ cdef bint is_interrupt(object error) noexcept:
     return isinstance(error, (KeyboardInterrupt, SystemExit))
 
 
-cdef int close_pool(Dispatcher self, object pool) except -1:
-    if pool is not None and self.executor is None:
-        pool.shutdown(wait=False)
+cdef int end_pool(Dispatcher self, object pool) except -1:
+    """What is left to do when a loop has left; a pool of our own goes."""
+    try:
+        if pool is not None and self.executor is None:
+            pool.shutdown(wait=False)
+    finally:                             # others wait for this
+        if has_tidings(self.c):
+            self.reap()
+        core_notify(self.c)
     return 0
 
 
@@ -217,9 +223,12 @@ cdef int begin(Dispatcher self, bint resume) except -1:
         if lifecycle.exiting():
             raise RuntimeError("an engine cannot be started while the interpreter ends")
     cdef bint opened = True
+    cdef object failure = None, _stale = None
     lock(&core.mutex)
-    if core.following and core.phase == STOPPING and resume:
-        leave_loop(core)                 # a stop cannot be taken back: some of its workers may have left already
+    if core.phase == STOPPING and resume and (core.following or (core.workers and self.failure is not None)):
+        # A stop cannot be taken back: some of its workers may have left already, or one of them has failed.
+        failure = self.failure
+        leave_loop(core)
     if core.closed:
         result = 3
     elif core.phase == STARTED or (core.phase == STOPPING and not resume):
@@ -231,6 +240,9 @@ cdef int begin(Dispatcher self, bint resume) except -1:
     elif core.native_clock and waker_open(&core.waker):
         opened = False
     else:
+        # Of a clock that failed when the loop before was on its way out anyway; `_stale` keeps it until the unlock.
+        _stale = self.failure
+        self.failure = None
         core.phase = STARTED
         core.looping = not self.driven
         core.start_ns = now
@@ -240,8 +252,8 @@ cdef int begin(Dispatcher self, bint resume) except -1:
         core.led = core.engaged = core.heir = core.napping = core.standing_in = False
         core.aside_until = -NEVER
     unlock(&core.mutex)
-    if result == 1:
-        self.failure = None              # of a clock that failed when the loop before was on its way out anyway
+    if failure is not None:              # nobody else will tell of it
+        log_error(f"{self.name}: the loop has ended", failure)
     if not opened:
         raise OSError("no descriptor for the loop's wake-up")
     return result
@@ -362,7 +374,7 @@ cdef int run_beside(Dispatcher self, object pool, uint32_t epoch, SignalPipe sig
         thread.join()                    # it has left, and is about to tell what ended it
     except BaseException:
         request_stop(self, epoch)
-        core_wait_for(self.c, lambda: has_left(self, epoch), LEAVE_S)
+        core_wait_for(self.c, lambda: has_left(self, epoch), LEAVE_S, NULL)
         raise
     finally:
         self.awaited = False
@@ -418,15 +430,31 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
 
     From inside a callback, or a signal handler on the loop's own thread, it signals and returns.
     """
+    cdef Waiter *waiter
+    cdef size_t own
+    cdef bint inside
+    lock(&self.c.mutex)
+    # When the interpreter ends, the threads of daemon loops are gone: nothing to wait for.
+    inside = is_finalizing() or runs_here(self.c, &own)
+    unlock(&self.c.mutex)
+    if inside:
+        return stop_and_wait(self, None, own, NULL)
+    waiter = waiter_new()                # beforehand: without memory nothing is stopped
+    try:
+        return stop_and_wait(self, timeout, 0, waiter)
+    finally:
+        waiter_free(waiter)
+
+
+cdef bint stop_and_wait(Dispatcher self, object timeout, size_t own, Waiter *waiter) except -1:
+    """`own`: how many callbacks this thread is inside of.  `waiter`: to wait by; NULL: it does not wait."""
     cdef Core *core = self.c
-    cdef size_t own = 0
-    cdef bint inside, idle
+    cdef bint idle
     cdef object deadline = None if timeout is None else monotonic() + timeout
     thread = self.thread
     crew = self.crew or ()
+    cdef object over = None if waiter == NULL else partial(_has_ended, self)
     lock(&core.mutex)
-    # When the interpreter ends, the threads of daemon loops are gone: nothing to wait for.
-    inside = is_finalizing() or runs_here(core, &own)
     if core.phase == STARTED:
         core_set_phase(core, STOPPING if core.looping else STOPPED)
         if not core.looping:
@@ -439,9 +467,9 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
         self.clock.detach(self)
     if has_tidings(core):
         self.reap()
-    if inside:
+    if waiter == NULL:
         return idle
-    if not core_wait_for(self.c, lambda: has_ended(self), timeout) or core.phase != STOPPED:
+    if not core_wait_for(self.c, over, timeout, waiter) or core.phase != STOPPED:
         return False
     if has_tidings(core):                # by what was dropped
         self.reap()
@@ -452,7 +480,7 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
     return True
 
 
-cdef bint has_ended(Dispatcher self) noexcept:
+def _has_ended(Dispatcher self not None):
     """Whether a stop is over: nothing runs any more, or a `start` took it back."""
     cdef bint ended
     lock(&self.c.mutex)
@@ -474,7 +502,7 @@ cdef bint wait_idle(Dispatcher self, object timeout) except -1:
         raise RuntimeError("wait_idle on a thread of the engine would wait for itself")
     if self.driven:
         return is_idle(self)
-    return core_wait_for(self.c, lambda: is_idle(self), timeout)
+    return core_wait_for(self.c, lambda: is_idle(self), timeout, NULL)
 
 
 cdef bint is_idle(Dispatcher self) except -1:

@@ -554,7 +554,13 @@ cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1:
     cdef Core *core = self.c
     cdef Turn turn
     cdef bint over = False, wake
-    begin_turn(self, &turn)
+    try:
+        begin_turn(self, &turn)
+    except BaseException:                # a start that comes before the loop has left must not count on this drain
+        lock(&core.mutex)
+        core.drains -= core.epoch == epoch and core.drains != 0
+        unlock(&core.mutex)
+        raise
     while True:
         if turn.running and core.epoch == epoch and core.forks == turn.forks:
             core.busy -= 1
@@ -569,7 +575,7 @@ cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1:
             continue
         drain_occupied(core, turn.now)
         over = call_run(self, &turn, False)
-    if core.epoch == epoch:
+    if core.epoch == epoch and core.drains:      # a pool may keep one that it has refused
         core.drains -= 1
     # The loop may sleep past the next timer because this drain was there, or because it was held back until now.
     wake = core_sleeps_too_long(core)

@@ -31,8 +31,9 @@ cdef class Engine(Dispatcher):
     `executor`: who runs the callbacks.  None (default): the loop's own thread, one at a time.  An int from 1 to
     1,048,576: a `ThreadPoolExecutor` of that many workers, made and shut down by the engine.  A
     `ThreadPoolExecutor`: yours, never shut down here, used in batches.  Any other object whose `submit` returns a
-    `Future`: one `submit` a callback.  The threads of such an executor are not known to the engine: in a callback
-    there, `stop()` would wait for itself, and so would `wait_idle()`, which does not raise; call `stop(0)`.
+    `Future`: one `submit` a callback; one that is dropped before its end is an error of that run.  The threads of such
+    an executor are not known to the engine: in a callback there, `stop()` would wait for itself, and so would
+    `wait_idle()`, which does not raise; call `stop(0)`.
 
     `daemon`: True: a number of workers are daemon threads of the engine's own, without a pool; the exit of the
     interpreter waits for none of their callbacks.  False (default): Python waits for those of a pool.  Callbacks

@@ -1,6 +1,7 @@
 """See executors.pxd."""
 
 from libc.stdint cimport UINT32_MAX, int64_t
+from libc.stdlib cimport free
 from libc.string cimport memset
 
 from .core cimport (
@@ -27,7 +28,7 @@ from os import getpid
 from threading import Thread
 
 from pysched import lifecycle
-from pysched.reports import printable
+from pysched.reports import log_error, printable
 from pysched.text import shown
 
 cdef uint32_t EACH_BY_ITSELF = UINT32_MAX     # `Core.workers` for an executor that is no thread pool
@@ -166,17 +167,32 @@ cdef class Submitted:
 
     cdef Dispatcher dispatcher
     cdef Run run
+    cdef Runner *runner              # for the end; made beforehand, since that must not fail
     cdef tuple called                # of a job: what the executor was given; a ticket may be in it
     cdef uint32_t forks
+    cdef bint taken                  # by the executor
     cdef bint finished
 
+    def __dealloc__(self):
+        free(self.runner)
+
     def __call__(self, future):
+        self.conclude(future)
+
+    def __del__(self):
+        if self.taken and not self.finished and self.forks == self.dispatcher.c.forks and not lifecycle.exiting():
+            self.conclude(None)          # the future is gone: nobody else will ever tell
+
+    cdef int conclude(self, object future) except -1:
         cdef Runner *runner
         cdef Core *core = self.dispatcher.c
-        if self.finished:                # the future told before
-            return
-        runner = runner_new()
         lock(&core.mutex)
+        runner = self.runner
+        self.runner = NULL
+        if runner == NULL or self.finished:      # the future told before
+            unlock(&core.mutex)
+            free(runner)
+            return 0
         runner_enter(core, runner)
         runner.calling = True
         runner_set(runner, &self.run)
@@ -184,6 +200,8 @@ cdef class Submitted:
         try:
             from concurrent.futures import Future  # a future of another make may have to fetch its result
 
+            if future is None:
+                raise RuntimeError("the executor dropped the future of the callback, whose end nobody knows now")
             cancelled = bool(future.cancelled())
             if not cancelled:
                 error = future.exception()
@@ -194,10 +212,15 @@ cdef class Submitted:
             cancelled = False
             self.report(error)
         self.finish(cancelled, runner)
+        return 0
 
-    cdef int report(self, object error) except -1:
-        if error is not None:
+    cdef int report(self, object error) noexcept:
+        if error is None:
+            return 0
+        try:
             self.dispatcher.fail_run(&self.run, error, self.called)
+        except BaseException as failure:
+            log_error(f"{self.dispatcher._name}: an error could not be reported", failure)
         return 0
 
     cdef int finish(self, bint cancelled, Runner *runner) except -1:
@@ -241,6 +264,7 @@ cdef int submit_each(Dispatcher self, object executor) except -1:
     while True:
         submitted = Submitted.__new__(Submitted)
         submitted.dispatcher = self
+        submitted.runner = runner_new()
         submitted.forks = core.forks
         now = now_of(self)
         lock(&core.mutex)
@@ -264,6 +288,7 @@ cdef int submit_each(Dispatcher self, object executor) except -1:
         lock(&core.mutex)
         core_accept(core, &submitted.run, &garbage)
         unlock(&core.mutex)
+        submitted.taken = True
         drop(&submitted.run.references)
         drop(&garbage)
         try:

@@ -22,7 +22,7 @@ cdef extern from "heap.h" nogil:
 
 cdef struct Heap:
     Node *nodes                          # so aligned that nodes[1], nodes[5], ... begin a cache line
-    void *memory                         # what malloc gave
+    void *memory                         # as it was allocated
     size_t bytes                         # of memory
     size_t size
     size_t capacity

@@ -6,10 +6,11 @@ worst, pop and replace_root O(log n), restore O(n), sort O(n log n).
 """
 
 from libc.stdint cimport INT64_MIN, uintptr_t
-from libc.stdlib cimport free, malloc, qsort
+from libc.stdlib cimport free, qsort
 from libc.string cimport memcpy
 
-from .platform cimport LARGE, LARGE_PAGE, large_alloc, large_free
+from .memory cimport allocate, allocate_large
+from .platform cimport LARGE, LARGE_PAGE, large_free
 
 cdef enum:
     CACHE_LINE = 64
@@ -42,7 +43,7 @@ cdef int heap_reserve(Heap *heap, size_t capacity) noexcept nogil:
     bytes = max(capacity, <size_t>LEAST_CAPACITY) * sizeof(Node) + CACHE_LINE
     if bytes >= LARGE:
         bytes = (bytes + LARGE_PAGE - 1) // LARGE_PAGE * LARGE_PAGE
-    memory = malloc(bytes) if bytes < LARGE else large_alloc(bytes)
+    memory = allocate(bytes) if bytes < LARGE else allocate_large(bytes)
     if memory == NULL:
         return -1
     # nodes[1] begins a cache line, as do all groups of four children after it.

@@ -151,11 +151,13 @@ cdef class JobEngine(JobTable):
         unlock(&self.c.mutex)
         if index:
             result = call(garbage.callback, garbage.receiver, NULL)
-            if result == NULL:
-                result = take_exception()
-                self.report(NULL, <object>result)
-            Py_XDECREF(result)
-            drop(&garbage)
+            try:
+                if result == NULL:
+                    result = take_exception()
+                    self.report(NULL, <object>result)
+            finally:
+                Py_XDECREF(result)
+                drop(&garbage)
 
     # -- life --
 
@@ -224,7 +226,9 @@ cdef class JobEngine(JobTable):
             return Dispatcher.perform(self, run, interruptible)
         before_foreign_code()
         if run.flags & MANAGED:
-            ticket = new_ticket(self, run)
+            ticket = self.ticket_of(run)
+            if ticket is None:
+                return False
             result = call(run.references.callback, <PyObject *>ticket, NULL)
             if result == NULL:
                 result = take_exception()
@@ -246,10 +250,13 @@ cdef class JobEngine(JobTable):
         return False
 
     cdef int perform_watched(self, Run *run) noexcept:
-        cdef Ticket ticket = new_ticket(self, run)
-        cdef tuple called = Dispatcher.call_of(self, run)
+        cdef Ticket ticket = self.ticket_of(run)
+        cdef tuple called
+        if ticket is None:
+            return 0
         run.flags |= MANAGED
         try:
+            called = Dispatcher.call_of(self, run)
             self.owner._job_runs(ticket, called[0], called[1:])
         except BaseException as error:
             self.tell(run, error)
@@ -265,7 +272,9 @@ cdef class JobEngine(JobTable):
 
     cdef int hand_on(self, Run *run, object awaitable) noexcept:
         """Makes the run a managed one, which the owner ends by its ticket."""
-        cdef Ticket ticket = new_ticket(self, run)
+        cdef Ticket ticket = self.ticket_of(run)
+        if ticket is None:
+            return 0
         run.flags |= MANAGED
         try:
             self.owner._job_returned(ticket, awaitable)
@@ -273,6 +282,16 @@ cdef class JobEngine(JobTable):
             self.tell(run, error)
             ticket.end(FAILED)
         return 0
+
+    cdef Ticket ticket_of(self, Run *run):
+        """A ticket for the run; None if there is no memory: then it has failed, and nobody else is to end it."""
+        try:
+            return new_ticket(self, run)
+        except BaseException as failure:
+            run.flags &= ~MANAGED
+            run.failed = True
+            self.tell(run, failure)
+            return None
 
     cdef int tell(self, Run *run, object error) noexcept:
         try:
@@ -316,12 +335,22 @@ cdef class JobEngine(JobTable):
                 self.tell_news(&item)
             elif index:
                 drop(&garbage)
-                try:
-                    self.owner._job_left(reference, new_snapshot(&copy) if seen else None)
-                except BaseException as failure:
-                    log_error(f"{self._name}: the end of a job could not be told", failure)
+                self.tell_end(reference, &copy if seen else NULL)
             else:
                 return
+
+    cdef int tell_end(self, uint64_t reference, const Copy *copy) noexcept:
+        snapshot = None
+        try:
+            if copy != NULL:
+                snapshot = new_snapshot(copy)
+        except BaseException as failure:
+            log_error(f"{self._name}: listeners could not be told of the end of a job", failure)
+        try:
+            self.owner._job_left(reference, snapshot)
+        except BaseException as failure:
+            log_error(f"{self._name}: the end of a job could not be told", failure)
+        return 0
 
     cdef int tell_news(self, const Item *item) noexcept:
         try:

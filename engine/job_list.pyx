@@ -1,15 +1,16 @@
 """See job_list.pxd."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 
 from .core cimport JOB, LEFT, OUT_OF_TIME, RETRIED, Core, Item, Job, News, Note, Slot, job_at, slot_at
 from .decisions cimport decide, notes_copy
 from .dispatcher cimport Dispatcher, now_of
 from .heap cimport SLOT_BITS, SLOT_MASK
+from .memory cimport allocate_zeroed
 from .platform cimport NEVER, lock, monotonic_ns, unlock, wall_ns, wall_offset_ns
 from .slots cimport slot_of_wall
-from .snapshot cimport Copy, Snapshot, new_snapshot, take_copy
+from .snapshot cimport Copy, Snapshot, copy_release, new_snapshot, take_copy
 from .wall cimport core_see_wall
 
 
@@ -72,17 +73,19 @@ cdef class JobList(Dispatcher):
     def snapshots(self):
         """`snapshot` of all jobs, in the order of registration.  O(n log n); the mutex is held for 512 at a time."""
         cdef Core *core = self.c
-        cdef Copy *copies = <Copy *>calloc(BATCH, sizeof(Copy))
-        cdef uint32_t index = 1, top, i, count
-        cdef int64_t now = now_of(self)
+        cdef Copy *copies = <Copy *>allocate_zeroed(BATCH, sizeof(Copy))
+        cdef uint32_t index = 1, top, i, count = 0, taken = 0
+        cdef int64_t now
         cdef Slot *slot
-        cdef list found = []
+        cdef list found
         if copies == NULL:
             raise MemoryError
-        self.read_wall()
         try:
+            now = now_of(self)
+            self.read_wall()
+            found = []
             while True:
-                count = 0
+                count = taken = 0
                 lock(&core.mutex)
                 top = core.slots.top
                 while index < top and count < BATCH:
@@ -92,11 +95,14 @@ cdef class JobList(Dispatcher):
                         count += 1
                     index += 1
                 unlock(&core.mutex)
-                for i in range(count):
-                    found.append(new_snapshot(&copies[i]))
+                while taken < count:
+                    taken += 1           # it gives up the references if it fails
+                    found.append(new_snapshot(&copies[taken - 1]))
                 if index >= top:
                     break
         finally:
+            for i in range(taken, count):
+                copy_release(&copies[i])
             free(copies)
         found.sort(key=order_of)
         return found
@@ -126,10 +132,10 @@ cdef class JobList(Dispatcher):
         cdef News *news = NULL
         cdef News *old
         if most:
-            news = <News *>calloc(1, sizeof(News))
+            news = <News *>allocate_zeroed(1, sizeof(News))
             if news == NULL:
                 raise MemoryError
-            news.items = <Item *>calloc(most, sizeof(Item))
+            news.items = <Item *>allocate_zeroed(most, sizeof(Item))
             news.room = most
             if news.items == NULL:
                 free(news)
@@ -174,7 +180,7 @@ cdef class JobList(Dispatcher):
         cdef Job *job
         cdef uint32_t i, count = 0, room = core.explains
         cdef Slot *slot
-        notes = <Note *>calloc(room + <size_t>1, sizeof(Note))
+        notes = <Note *>allocate_zeroed(room + <size_t>1, sizeof(Note))
         if notes == NULL:
             raise MemoryError
         lock(&core.mutex)

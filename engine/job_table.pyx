@@ -3,7 +3,7 @@
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, qsort
+from libc.stdlib cimport free, qsort
 from libc.string cimport memset
 
 from .backlog cimport rare_of
@@ -46,11 +46,12 @@ from .heap cimport SLOT_BITS, SLOT_MASK
 from .interpreter cimport id_of, is_simple
 from .job_list cimport BATCH, JobList
 from .jobs cimport job_arm, job_leave_heap, job_pause, job_regrid, job_resume
+from .memory cimport allocate, allocate_zeroed
 from .platform cimport NEVER, lock, unlock
 from .schedule cimport CalendarSchedule, Schedule, schedule_next
 from .slab cimport slab_reserve, slab_room, slab_take
 from .slots cimport job_delay
-from .snapshot cimport Copy, new_snapshot, take_copy
+from .snapshot cimport Snapshot, take_copy
 from .timers cimport core_detach, core_place, core_reserve, core_wants_wake, raise_shortage
 from .waiters cimport core_notify
 
@@ -102,12 +103,18 @@ cdef class JobTable(JobList):
             more.rare.grace = grace
             more.rare.delay = delay
             more.rare.begin = begin
+        cdef uint64_t reference
         try:
-            return self.place(
+            reference = self.place(
                 &entry, period, NULL if schedule is None else &schedule.data, slot, flags, instances, &more, held,
             )
         except BaseException:
             free(more.rare)
+            raise
+        try:
+            return reference
+        except MemoryError:              # for the number itself
+            self.discard(reference)
             raise
 
     cdef uint64_t place(
@@ -124,7 +131,7 @@ cdef class JobTable(JobList):
         cdef int failure
         cdef bint wake
         if instances > 1:
-            queue = <Waiting *>calloc(instances, sizeof(Waiting))
+            queue = <Waiting *>allocate_zeroed(instances, sizeof(Waiting))
             if queue == NULL:
                 raise MemoryError
         lock(&core.mutex)
@@ -199,18 +206,20 @@ cdef class JobTable(JobList):
             self.wake()
 
     def discard(self, uint64_t reference):
-        """Takes back that a job was added `held`."""
+        """Takes back that a job was added; one that has begun to run meanwhile is removed."""
         cdef References garbage
-        cdef bint found
+        cdef Slot *slot
         lock(&self.c.mutex)
-        found = self.find(reference) != NULL         # it may have been removed meanwhile
-        if found:
+        slot = self.find(reference)      # NULL: it was removed meanwhile, or has left
+        if slot != NULL:
+            if job_at(self.c, slot.record).started == 0:
+                self.c.cancelled -= 1
+                self.c.scheduled -= 1
             core_detach(self.c, <uint32_t>(reference & SLOT_MASK), False, &garbage)
-            self.c.cancelled -= 1
-            self.c.scheduled -= 1
         unlock(&self.c.mutex)
-        if found:
+        if slot != NULL:
             drop(&garbage)
+            core_notify(self.c)
 
     def add_plain(self, object callback, int64_t period, CalendarSchedule schedule=None, bint single=False):
         """Adds a job that is all default, if `callback` is a plain function or method without parameters.
@@ -237,7 +246,11 @@ cdef class JobTable(JobList):
             if entry.when == NEVER:
                 return None
             reference = self.place(&entry, 0, &schedule.data, entry.when, WALL, 1, NULL)
-        return id_of(self.prefix, reference)
+        try:
+            return id_of(self.prefix, reference)
+        except MemoryError:              # for the id
+            self.discard(reference)
+            raise
 
     # -- one job --
 
@@ -250,9 +263,12 @@ cdef class JobTable(JobList):
         cdef References garbage
         cdef Slot *slot
         cdef Job *job
-        cdef Copy copy
         cdef bint prevented, active
         cdef int64_t now = now_of(self)
+        # All that may be returned, beforehand: once the job is gone nothing may fail any more.
+        cdef Snapshot snapshot = Snapshot.__new__(Snapshot)
+        cdef tuple with_snapshot = (True, snapshot), with_none = (True, None)
+        cdef tuple late_with_snapshot = (False, snapshot), late_with_none = (False, None)
         lock(&core.mutex)
         slot = self.find(reference)
         if slot == NULL:
@@ -262,13 +278,15 @@ cdef class JobTable(JobList):
         prevented = slot.state != ENDED or job.waiting or job.flags & OWED or not job.flags & SINGLE
         active = job.active != 0
         if active:
-            take_copy(core, <uint32_t>(reference & SLOT_MASK), now, &copy)
+            take_copy(core, <uint32_t>(reference & SLOT_MASK), now, &snapshot.copy)
         core_detach(core, <uint32_t>(reference & SLOT_MASK), False, &garbage)
         core.cancelled -= not prevented
         unlock(&core.mutex)
         core_notify(core)
         drop(&garbage)
-        return prevented, new_snapshot(&copy) if active else None
+        if prevented:
+            return with_snapshot if active else with_none
+        return late_with_snapshot if active else late_with_none
 
     def pause(self, uint64_t reference):
         """Lets the job's slots pass by; False if there is no such job."""
@@ -342,6 +360,9 @@ cdef class JobTable(JobList):
         lock(&core.mutex)
         watched = core.on_wall != 0
         record = self.find(reference)
+        if record != NULL and begin != -NEVER and rare_of(job_at(core, record.record)) == NULL:
+            unlock(&core.mutex)
+            raise MemoryError
         if record != NULL:
             job = job_at(core, record.record)
             old = job.schedule
@@ -353,7 +374,7 @@ cdef class JobTable(JobList):
                 core, <uint32_t>(reference & SLOT_MASK), period, NULL if schedule is None else &schedule.data,
                 slot, wall,
             )
-            if (begin != -NEVER or job.rare != NULL) and rare_of(job) != NULL:
+            if job.rare != NULL:
                 job.rare.begin = begin
             wake = record.state == PENDING and core_wants_wake(core, record.when)
             if core.on_wall and not watched:
@@ -392,7 +413,7 @@ cdef class JobTable(JobList):
         lock(&core.mutex)
         for index in range(1, core.slots.top):
             count += waits_for_all(core, slot_at(core, index))
-        paused = <Paused *>malloc((count + 1) * sizeof(Paused))
+        paused = <Paused *>allocate((count + 1) * sizeof(Paused))
         if paused == NULL:
             unlock(&core.mutex)
             raise MemoryError

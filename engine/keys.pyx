@@ -10,9 +10,10 @@ from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport Py_EQ, PyObject_RichCompareBool, Py_TYPE
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.unicode cimport PyUnicode_CheckExact
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 
-from .platform cimport LARGE, LARGE_PAGE, assert_free, assert_held, large_alloc, large_free, lock, unlock
+from .memory cimport allocate_large, allocate_zeroed
+from .platform cimport LARGE, LARGE_PAGE, assert_free, assert_held, large_free, lock, unlock
 from .slab cimport slab_free, slab_give, slab_init, slab_reserve, slab_room, slab_take
 
 cdef enum:
@@ -72,7 +73,7 @@ cdef int rebuild(KeyTable *table, size_t places) noexcept nogil:
     cdef size_t size = bytes_of(places)
     cdef size_t old_places = <size_t>table.mask + 1
     cdef uint8_t *old_tags = table.tags
-    cdef uint8_t *tags = <uint8_t *>(calloc(1, size) if size < LARGE else large_alloc(size))
+    cdef uint8_t *tags = <uint8_t *>(allocate_zeroed(1, size) if size < LARGE else allocate_large(size))
     cdef uint32_t index
     cdef KeyEntry *entry
     if tags == NULL:

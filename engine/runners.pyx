@@ -1,17 +1,18 @@
 """See runners.pxd."""
 
 from libc.stdint cimport uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 
 from .core cimport JOB, Core, Run, Runner
 from .heap cimport SLOT_BITS
 from .interpreter cimport this_thread
+from .memory cimport allocate_zeroed
 from .platform cimport assert_held
 
 
 cdef Runner *runner_new() except NULL:
     """Not on the stack of its thread: greenlets copy stacks away, and at exit those of daemon threads are gone."""
-    cdef Runner *runner = <Runner *>calloc(1, sizeof(Runner))
+    cdef Runner *runner = <Runner *>allocate_zeroed(1, sizeof(Runner))
     if runner == NULL:
         raise MemoryError
     return runner

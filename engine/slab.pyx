@@ -1,9 +1,10 @@
 """See slab.pxd."""
 
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport free
 
 from .heap cimport SLOT_LIMIT
-from .platform cimport large_alloc, large_free
+from .memory cimport allocate_large, allocate_zeroed, reallocate
+from .platform cimport large_free
 
 
 cdef void slab_init(Slab *slab, uint32_t item_size, uint32_t link_offset) noexcept nogil:
@@ -47,12 +48,12 @@ cdef int slab_reserve(Slab *slab, size_t count) noexcept nogil:
         chunks = 1 if slab.chunk_count < SINGLE_CHUNKS else ARENA_CHUNKS
         if slab.chunk_count + chunks > slab.chunk_room:
             room = 2 * slab.chunk_room + chunks
-            memory = realloc(slab.chunks, room * sizeof(char *))
+            memory = reallocate(slab.chunks, room * sizeof(char *))
             if memory == NULL:
                 return -1
             slab.chunks = <char **>memory
             slab.chunk_room = room
-        memory = calloc(CHUNK_ITEMS, slab.item_size) if chunks == 1 else large_alloc(arena_size(slab))
+        memory = allocate_zeroed(CHUNK_ITEMS, slab.item_size) if chunks == 1 else allocate_large(arena_size(slab))
         if memory == NULL:
             return -1
         for i in range(chunks):

@@ -25,3 +25,4 @@ cdef class Snapshot:
 
 cdef void take_copy(Core *core, uint32_t index, int64_t now, Copy *copy) noexcept
 cdef Snapshot new_snapshot(const Copy *copy)
+cdef void copy_release(const Copy *copy) noexcept

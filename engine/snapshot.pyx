@@ -46,10 +46,23 @@ cdef void take_copy(Core *core, uint32_t index, int64_t now, Copy *copy) noexcep
 
 
 cdef Snapshot new_snapshot(const Copy *copy):
-    """Takes the references of `copy` over."""
-    cdef Snapshot snapshot = Snapshot.__new__(Snapshot)
+    """Takes the references of `copy` over, and gives them up if there is no memory for a snapshot."""
+    cdef Snapshot snapshot
+    try:
+        snapshot = Snapshot.__new__(Snapshot)
+    except BaseException:
+        copy_release(copy)
+        raise
     snapshot.copy = copy[0]
     return snapshot
+
+
+cdef void copy_release(const Copy *copy) noexcept:
+    """Gives up the references of a copy that becomes no snapshot; destructors run here, so no mutex may be held."""
+    before_foreign_code()
+    Py_XDECREF(copy.callback)
+    Py_XDECREF(copy.receiver)
+    Py_XDECREF(copy.schedule)
 
 
 @cython.final
@@ -63,10 +76,7 @@ cdef class Snapshot:
         raise TypeError("snapshots are made by an engine")
 
     def __dealloc__(self):
-        before_foreign_code()
-        Py_XDECREF(self.copy.callback)
-        Py_XDECREF(self.copy.receiver)
-        Py_XDECREF(self.copy.schedule)
+        copy_release(&self.copy)
 
     @property
     def reference(self):

@@ -3,7 +3,7 @@
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from .backlog cimport backlog_free
@@ -49,6 +49,7 @@ from .heap cimport (
     heap_sort,
 )
 from .keys cimport KeyEntry, key_hash, keys_add, keys_at, keys_find, keys_remove, keys_reserve
+from .memory cimport reallocate
 from .platform cimport NEVER, assert_held, condition_signal, lock, unlock
 from .slab cimport CHUNK_ITEMS, slab_give, slab_reserve, slab_room, slab_take
 from .waiters cimport core_notify
@@ -72,7 +73,7 @@ cdef int reserve_ring(Core *core) noexcept nogil:
         wider *= 2
     if wider > <size_t>1 << 31:          # places are counted in 32 bits
         return -1
-    ring = <uint32_t *>realloc(core.ring, wider * sizeof(uint32_t))
+    ring = <uint32_t *>reallocate(core.ring, wider * sizeof(uint32_t))
     if ring == NULL:
         return -1
     # What had wrapped round the old end goes behind it: count <= room, so it fits.

@@ -4,7 +4,7 @@ To announce something is plain C: no signal handler can run meanwhile, no recurs
 The waiting is that of Python's own locks, which a signal ends on the main thread.
 """
 
-from .core cimport Core, Permit
+from .core cimport Core, Permit, Waiter
 from .platform cimport Mutex
 
 
@@ -14,7 +14,9 @@ cdef void permit_give(Permit *permit) noexcept nogil
 cdef int permit_wait(Permit *permit, Mutex *mutex, object timeout) except -1
 
 cdef void core_notify(Core *core) noexcept nogil
-cdef bint core_wait_for(Core *core, object predicate, object timeout) except -1
+cdef bint core_wait_for(Core *core, object predicate, object timeout, Waiter *waiter) except -1
+cdef Waiter *waiter_new() except NULL
+cdef void waiter_free(Waiter *waiter) noexcept nogil
 
 
 cdef class WakeEvent:

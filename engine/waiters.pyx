@@ -1,10 +1,11 @@
 """See waiters.pxd."""
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 
 from .core cimport Core, Permit, Waiter
-from .platform cimport Mutex, lock, mutex_init, unlock
+from .memory cimport allocate_zeroed, refused
+from .platform cimport DEBUG, Mutex, lock, mutex_init, unlock
 
 from time import monotonic
 
@@ -24,7 +25,7 @@ cdef double LONGEST_S = 1e6          # of a single wait
 
 cdef int permit_init(Permit *permit) except -1:
     permit.given = False
-    permit.lock = PyThread_allocate_lock()
+    permit.lock = NULL if DEBUG and refused() else PyThread_allocate_lock()
     if permit.lock == NULL:
         raise MemoryError
     PyThread_acquire_lock(permit.lock, 0)
@@ -78,18 +79,35 @@ cdef void core_notify(Core *core) noexcept nogil:
     unlock(&core.mutex)
 
 
-cdef bint core_wait_for(Core *core, object predicate, object timeout) except -1:
+cdef Waiter *waiter_new() except NULL:
+    cdef Waiter *waiter = <Waiter *>allocate_zeroed(1, sizeof(Waiter))
+    if waiter == NULL:
+        raise MemoryError
+    try:
+        permit_init(&waiter.permit)
+    except BaseException:
+        free(waiter)
+        raise
+    return waiter
+
+
+cdef void waiter_free(Waiter *waiter) noexcept nogil:
+    permit_free(&waiter.permit)
+    free(waiter)
+
+
+cdef bint core_wait_for(Core *core, object predicate, object timeout, Waiter *waiter) except -1:
     """Waits until `predicate()`, at most `timeout` seconds (None: without limit); whether it came true.
 
     The predicate runs on this thread, with no mutex held, whenever something that it may ask of has changed.
+    `waiter`: one that the caller has made and will free, or NULL.
     """
-    cdef Waiter *waiter = <Waiter *>calloc(1, sizeof(Waiter))
+    cdef Waiter *made = NULL
     cdef Waiter **link
-    if waiter == NULL:
-        raise MemoryError
     deadline = None if timeout is None else monotonic() + timeout
+    if waiter == NULL:
+        waiter = made = waiter_new()
     try:
-        permit_init(&waiter.permit)
         lock(&core.mutex)
         waiter.next = core.waiters
         core.waiters = waiter
@@ -109,8 +127,8 @@ cdef bint core_wait_for(Core *core, object predicate, object timeout) except -1:
         if link[0] == waiter:            # not there in a forked child
             link[0] = waiter.next
         unlock(&core.mutex)
-        permit_free(&waiter.permit)
-        free(waiter)
+        if made != NULL:
+            waiter_free(made)
 
 
 # -- a loop that waits through a user's clock -------------------------------------------------------------------------

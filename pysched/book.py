@@ -109,9 +109,9 @@ class JobBook:
         Raises ValueError, with the job discarded, if the id is taken and not `replace`.
         """
         with self._naming:
-            begin = len(self._named)
-            self._named.append((job_id, reference))
+            begin, old = len(self._named), 0
             try:
+                self._named.append((job_id, reference))
                 old = self.ids.get(job_id) or self._of_default_id(job_id)
                 if old and not self._lives(old):  # its end is about to be told
                     old = 0
@@ -127,10 +127,25 @@ class JobBook:
                     self.options.pop(reference)
                     self._refuse(job_id, reference)
                 self.lookalikes = self.lookalikes or job_id.startswith(self.prefix)
+            except BaseException:
+                self.withdraw(reference, [old])
+                raise
             finally:
                 if not begin:
                     self._named.clear()
         return [old, *rivals] if old else rivals
+
+    def withdraw(self, reference: int, replaced: list[int]) -> None:
+        """Take back that a new job was entered; the one it was to replace has its id again, if it is still there."""
+        record = self.options.get(reference)
+        self._discard(reference)
+        self.forget(reference)
+        if record is None or record.id is None:
+            return
+        with self._naming:
+            for old in replaced:
+                if self.options_of(old).id == record.id and self._lives(old):
+                    self.ids.setdefault(record.id, old)
 
     def _refuse(self, job_id: str, reference: int) -> NoReturn:
         self._discard(reference)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import sys
 from _thread import get_ident
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -38,12 +39,12 @@ def register(engine: Any) -> None:
     known = _engines.get(identity)
     if known is not None and known() is engine:
         return
+    _engines[identity] = ref(engine, partial(_forget, identity))
 
-    def forget(gone: ref[Any]) -> None:
-        if _engines.get(identity) is gone:
-            del _engines[identity]
 
-    _engines[identity] = ref(engine, forget)
+def _forget(identity: int, gone: ref[Any]) -> None:
+    if _engines.get(identity) is gone:
+        del _engines[identity]
 
 
 def arm() -> None:

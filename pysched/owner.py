@@ -161,10 +161,14 @@ class JobOwner:
         if removal is None:
             return None
         prevented, running = removal
-        if running is not None:
-            self.book.depart(reference, self.view.as_info(running, careful=True))
-        self.runner.drop_retries(reference)
-        self._job_left(reference)
+        try:  # there may be no memory for one of these, and the next is to be done all the same
+            if running is not None:
+                self.book.depart(reference, self.view.as_info(running, careful=True))
+        finally:
+            try:
+                self.runner.drop_retries(reference)
+            finally:
+                self._job_left(reference)
         self._tell("removed", reference, job=info)
         return bool(prevented)
 
@@ -174,10 +178,12 @@ class JobOwner:
 
     def _job_left(self, reference: int, snapshot: Snapshot | None = None) -> None:
         """Forget a job that was removed, or that has left, as the engine says; with a snapshot if anybody listens."""
-        if snapshot is not None:
-            self._tell("removed", reference, job=self.view.as_info(snapshot, careful=True))
-        self.runner.forget(reference)
-        self.book.forget(reference)
+        try:
+            if snapshot is not None:
+                self._tell("removed", reference, job=self.view.as_info(snapshot, careful=True))
+        finally:
+            self.runner.forget(reference)
+            self.book.forget(reference)
 
     def _set_error(self, reference: int, text: str) -> None:
         self.book.set_error(reference, text)

@@ -442,12 +442,18 @@ class Registry:
 
     def _enter(self, reference: int, record: JobOptions | None, replace: bool, held: bool) -> str:
         """Enter a new job into the book, where it has a record then; returns its id."""
-        if record is None or record.id is None:
-            job_id = self._book.enter(reference, record)
-        else:
-            job_id = record.id
-            for old in self._book.enter_as(job_id, reference, record, replace):
-                self._owner.remove(old)
+        replaced: list[int] = []
+        try:
+            if record is None or record.id is None:
+                job_id = self._book.enter(reference, record)
+            else:
+                job_id = record.id
+                replaced = self._book.enter_as(job_id, reference, record, replace)
+                for old in replaced:
+                    self._owner.remove(old)
+        except BaseException:  # no memory, or a signal handler has raised
+            self._book.withdraw(reference, replaced)
+            raise
         self._owner._tell("added", reference)
         if held:
             self._engine.arm(reference)

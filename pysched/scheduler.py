@@ -239,10 +239,11 @@ class Scheduler(Life):
         end_ns = None if snapshot.until == NEVER else snapshot.until
         slot, _ = self._slots(trigger, {"start_at": start_ns, "until": end_ns})
         begin_ns = trigger.begin(start_ns)
-        if not self._engine.reschedule(reference, trigger.period, trigger.schedule, slot, trigger.wall, begin_ns):
-            raise KeyError(id)
-        if record is None and trigger.text is not None:
+        if record is None and trigger.text is not None:  # beforehand: afterwards nothing may fail
             record = self._book.options[reference] = JobOptions()
+        if not self._engine.reschedule(reference, trigger.period, trigger.schedule, slot, trigger.wall, begin_ns):
+            self._book.forget(reference)
+            raise KeyError(id)
         if record is not None:
             record.schedule = trigger.text
             record.zone = trigger.zone

@@ -95,7 +95,8 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
         getattr(item, "funcargs", {}).clear()  # pytest does so, but later
         for value in getattr(getattr(item, "callspec", None), "params", {}).values():
             if isinstance(value, BaseException):
-                value.__traceback__ = None  # a parameter that was raised outlives the test, with all frames it passed
+                # A parameter that was raised outlives the test, with all frames that it passed, and its context.
+                value.__traceback__ = value.__context__ = None
         gone = wait_until(lambda: _is_below(live_objects(), before), 5)
         assert gone, f"left behind: {before} before, now {live_objects()}"
     return result
@@ -126,6 +127,14 @@ def scheduler_type_of(impl: ModuleType) -> Any:
 def impl(request: pytest.FixtureRequest) -> ModuleType:
     """An engine's module: Engine, TimerHandle, CommandScheduler."""
     return load_engine(request.param)
+
+
+@pytest.fixture(scope="session")
+def compiled(impl: ModuleType) -> ModuleType:
+    """The compiled engine's module."""
+    if impl.__name__ != _MODULES["native"]:
+        pytest.skip("of the compiled engine")
+    return impl
 
 
 @pytest.fixture(scope="session")

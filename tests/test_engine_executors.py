@@ -663,3 +663,70 @@ def test_refused_one_shots_keep_their_order_over_a_new_numbering(make_engine, lo
     engine.start()
     assert engine.wait_idle(WAIT)
     assert ran == [0, 1, 2, 3, 4]
+
+
+class Forgetful(Executor):
+    """Takes the work, and keeps neither it nor its future."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        return Future()
+
+
+def test_a_future_that_is_dropped_is_an_error_of_its_run_which_ends(make_engine):
+    told = []
+    engine = make_engine(Forgetful(), on_error=lambda error, handle: told.append((str(error), handle)))
+    one_shot = engine.call_later(0, pytest.fail, "ran")
+    repeated = engine.call_every(0.001, nothing)
+    with engine:
+        assert wait_until(lambda: [handle for _, handle in told].count(repeated) > 2)
+        assert repeated.cancel()
+        assert engine.wait_idle(WAIT)
+    assert all("dropped the future" in text for text, _ in told)
+    assert (one_shot in [handle for _, handle in told], one_shot.done()) == (True, True)
+    stats = engine.stats()
+    assert (stats.running, stats.errors, stats.started) == (0, len(told), len(told))
+
+
+def test_the_handler_of_a_dropped_future_may_stop_the_engine(make_engine):
+    stopped = []
+    engine = make_engine(Forgetful(), on_error=lambda error, handle: stopped.append(engine.stop()))
+    engine.call_later(0, nothing)
+    engine.start()
+    assert wait_until(lambda: stopped)
+    assert stopped in ([True], [False])
+    assert engine.stop(WAIT)
+
+
+def test_a_future_that_never_ends_holds_up_its_own_run_only(make_engine):
+    """As a worker does that never comes back."""
+    executor = ByHand()
+    engine = make_engine(executor, on_error=nothing)
+    hung = engine.call_every(0.001, nothing)
+    engine.start()
+    future, work = executor.take()
+    ran = []
+    engine.call_later(0, ran.append, 1)
+    executor.run_one()
+    assert (ran, engine.wait_idle(0.01), engine.stop(0.01)) == ([1], False, False)
+    assert engine.stats().running == 1
+    assert hung.cancel()
+    engine.start()
+    engine.call_later(0, ran.append, 2)
+    executor.run_one()
+    assert ran == [1, 2]
+    del work
+    future = None  # nobody can end it any more
+    assert engine.stop(WAIT)
+    assert (future, engine.stats().running, engine.stats().errors) == (None, 0, 1)
+
+
+def test_a_dropped_future_costs_a_job_one_run(make_scheduler):
+    for options in ({}, {"max_retries": 2, "retry_backoff": 0}):
+        told = []
+        scheduler = make_scheduler(executor=Forgetful(), on_error=lambda error, run, told=told: told.append(error))
+        job = scheduler.every("1ms", nothing, **options)
+        scheduler.start_background()
+        assert wait_until(lambda scheduler=scheduler, job=job: scheduler.get_job(job).error_count > 2)
+        assert scheduler.remove_job(job)
+        assert scheduler.wait_idle(WAIT)
+        assert len(told) > 2

@@ -9,7 +9,7 @@ import tracemalloc
 
 import pytest
 from faces import all_faces
-from support import TOMORROW, WAIT, SteppedClock, in_threads, nothing, wait_until
+from support import TOMORROW, WAIT, SteppedClock, in_threads, nothing, pause, wait_until
 
 HOUR = 3600
 CENTURIES = 174 * 365 * 86400
@@ -161,3 +161,28 @@ def test_a_call_that_keeps_the_gil_makes_one_late_run_and_no_burst(make_face, ki
     stats = face.made.stats()
     assert stats.coalesced >= (after - before) / 0.02 - 4, "a slot that passed meanwhile is counted, not run"
     assert stats.started + stats.coalesced <= (time.monotonic() - begun) / 0.02, "of each slot one"
+
+
+@all_faces
+def test_a_users_clock_that_steps_back_stands_still_and_leaps_by_centuries(make_face, kind):
+    """In real threads, through the Clock protocol: no slot comes twice, and the loop goes on."""
+    clock, ran = SteppedClock(), []
+    face = make_face(kind, clock=clock)
+    face.every(1, lambda: ran.append("every"))
+    face.once(1.5, lambda: ran.append("once"))
+    face.once(TOMORROW, lambda: ran.append("tomorrow"))
+    face.start()
+    clock.set(1)
+    assert wait_until(lambda: ran == ["every"])
+    for seconds in (0.25, 0.5, 1, 1, 1.25):
+        clock.set(seconds)
+        pause(0.005)
+    assert ran == ["every"]
+    clock.set(1.5)
+    assert wait_until(lambda: ran == ["every", "once"])
+    clock.set(CENTURIES)
+    assert wait_until(lambda: sorted(ran) == ["every", "every", "once", "tomorrow"])
+    pause(0.01)
+    assert len(ran) == 4
+    clock.set(CENTURIES + 2)
+    assert wait_until(lambda: ran.count("every") == 3)

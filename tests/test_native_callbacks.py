@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import pytest
 from conftest import chosen_engines
 from cython_builds import build_module
-from support import WAIT, SteppedClock, assert_quiet, in_threads, pause, run_python, wait_until
+from failures import IN_C, Case, fail_in_turn
+from support import WAIT, SteppedClock, assert_quiet, in_threads, nothing, pause, run_python, wait_until
 
 from pysched import TimerLimitError
 from pysched.testing import ManualClock
@@ -534,6 +535,46 @@ def test_only_a_compiled_engine_can_be_opened(native):
     for other in (None, CommandScheduler(), PureEngine(), Engine):
         with pytest.raises(TypeError, match="engine must be a compiled Engine, got"):
             native.Timers(other)
+
+
+class NativeCase(Case):
+    """A call of the C interface while memory is short."""
+
+    def __init__(self, native, probe, timers, prepare):
+        self.probe, self.clock = probe, ManualClock()
+        self.engine = Engine(clock=self.clock)
+        if timers:
+            self.engine.call_many([1e6] * timers, nothing)
+        self.engine.start()
+        self.timers = native.Timers(self.engine)
+        super().__init__(prepare(self))
+
+    def look(self):
+        return len(self.engine), self.engine.stats(), self.probe.released
+
+    def goes_on(self):
+        calls = self.probe.calls
+        self.timers.later(0, self.probe)
+        self.clock.advance(0)
+        assert self.probe.calls == calls + 1
+        assert self.engine.stop(WAIT)
+        self.engine._check()
+
+
+@pytest.mark.parametrize("allocator", IN_C)
+@pytest.mark.parametrize("timers", [0, 4095, 8191])
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        lambda case: lambda: case.timers.later(SECOND, case.probe),
+        lambda case: lambda: case.timers.at(SECOND, case.probe),
+        lambda case: lambda: case.timers.every(SECOND, SECOND, case.probe),
+        lambda case: lambda: type(case.timers)(case.engine),
+    ],
+    ids=["call_later", "call_at", "call_every", "open"],
+)
+def test_each_allocation_fails_in_turn(native, probe, prepare, timers, allocator):
+    assert fail_in_turn(lambda: NativeCase(native, probe, timers, prepare), allocator) >= 1
 
 
 @pytest.mark.parametrize(

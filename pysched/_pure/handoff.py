@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import sys
 from _thread import get_ident
-from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pysched.lifecycle import leave_pool
+from pysched.lifecycle import exiting, leave_pool
 from pysched.reports import printable
 
 if TYPE_CHECKING:
@@ -217,14 +216,20 @@ class OneByOne:
         except BaseException:
             self._revive(run, taken)
             raise
+        answer = Answer(self, run)  # which lives on if it is refused
         try:
-            future.add_done_callback(partial(self._done, run))
+            future.add_done_callback(answer)
         except BaseException:  # no future: nobody will tell of the end
             self._core.end(run)
             raise
 
-    def _done(self, run: Run, future: Future[object]) -> None:
-        if run.order not in self._core.table.runs:
+    def is_open(self, run: Run) -> bool:
+        """Whether the end of the run is still to be told."""
+        return run.order in self._core.table.runs
+
+    def done(self, run: Run, future: Future[object] | None) -> None:
+        """The run has ended, as its future says; None: that is gone, and nobody will ever tell."""
+        if not self.is_open(run):
             return  # its future told before
         entered = self._core.enter()  # in on_error nobody may wait for this run
         run.thread = get_ident()  # which is inside of it from now on
@@ -232,6 +237,8 @@ class OneByOne:
 
         dropped = False
         try:
+            if future is None:
+                raise RuntimeError("the executor dropped the future of the callback, whose end nobody knows now")
             dropped = bool(future.cancelled())
             error = None if dropped else future.exception()
             self._tell(run, error)
@@ -268,6 +275,23 @@ class OneByOne:
                 revived = core.table.revive(run, (callback, args, key), bucket, holder)
                 if revived and known:
                     core.lateness.remove(run.late_ns)
+
+
+class Answer:
+    """What a future is to call at its end, or to let go of if there will be none."""
+
+    __slots__ = ("_pool", "_run")
+
+    def __init__(self, pool: OneByOne, run: Run) -> None:
+        self._pool = pool
+        self._run = run
+
+    def __call__(self, future: Future[object]) -> None:
+        self._pool.done(self._run, future)
+
+    def __del__(self) -> None:
+        if self._pool.is_open(self._run) and not exiting():
+            self._pool.done(self._run, None)
 
 
 def pool_size(executor: object) -> int | None:
