@@ -7,7 +7,7 @@ Ground rules
 * A `stop` waits by looking again whenever it is told to, so nothing here holds anything while it waits.
 """
 
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from .core cimport (
     STARTED,
@@ -25,7 +25,7 @@ from .dispatcher cimport now_of, raise_failure, run_alarms, run_inline, run_nati
 from .drains cimport core_set_phase
 from .executors cimport hand_over, open_pool, start_workers
 from .jobs cimport job_feed_all
-from .lateness cimport histogram_summary
+from .lateness cimport Histogram, histogram_summary
 from .lead cimport (
     BATCH,
     CLOCK_LOOK_NS,
@@ -204,8 +204,8 @@ def _loop_thread(Dispatcher self not None, pool, uint32_t epoch):
         pass
 
 
-cdef int begin(Dispatcher self, bint resume) except -1:
-    """Makes the core a started one with a loop to come: 1.
+cdef int begin(Dispatcher self, bint resume, uint32_t *epoch) except -1:
+    """Makes the core a started one with a loop to come, that of `epoch`: 1.
 
     0 if it has one already, 2 if a stop was taken back, 3 if it was closed.
     """
@@ -239,6 +239,7 @@ cdef int begin(Dispatcher self, bint resume) except -1:
         core.outgoing |= core.led and not core.engaged
         core.led = core.engaged = core.heir = core.napping = core.standing_in = False
         core.aside_until = -NEVER
+    epoch[0] = core.epoch
     unlock(&core.mutex)
     if result == 1:
         self.failure = None              # of a clock that failed when the loop before was on its way out anyway
@@ -274,15 +275,20 @@ cdef int listed(Dispatcher self, int (*action)(Dispatcher) except -1) except -1:
 
 cdef int launch(Dispatcher self) except -1:
     cdef Core *core = self.c
-    cdef int begun = begin(self, True)
+    cdef uint32_t epoch                  # another thread may stop and start anew meanwhile
+    cdef bint outlived
+    cdef int begun = begin(self, True, &epoch)
     if begun == 0 or begun == 3:
         return 0
     if begun == 2:
         self.wake()
         core_notify(core)
         if self.daemon:
-            restaff(self, core.epoch)
-        if core.running:
+            restaff(self, epoch)
+        lock(&core.mutex)
+        outlived = core.running != 0
+        unlock(&core.mutex)
+        if outlived:
             log_warning(f"{self.name}: a callback from before the stop still runs; its loop goes on")
         return 0
     pool = None
@@ -292,9 +298,10 @@ cdef int launch(Dispatcher self) except -1:
             return 0
         pool = open_pool(self)
     except BaseException:
-        abort(self, pool, core.epoch)
+        abort(self, pool, epoch)
         raise
-    return start_threads(self, pool, core.epoch)
+    start_threads(self, pool, epoch)
+    return 0
 
 
 cdef int restaff(Dispatcher self, uint32_t epoch) except -1:
@@ -309,11 +316,12 @@ cdef int restaff(Dispatcher self, uint32_t epoch) except -1:
 
 cdef int run_here(Dispatcher self) except -1:
     cdef int begun
+    cdef uint32_t epoch
     cdef SignalPipe signals = None
     cdef bint on_main_thread = threading.current_thread() is threading.main_thread()
     if self.driven:
         raise RuntimeError(f"{self.name}: its clock runs it; there is nothing for run() to wait for")
-    begun = begin(self, False)
+    begun = begin(self, False, &epoch)
     if begun == 3:
         return 0
     if begun == 0:
@@ -324,22 +332,30 @@ cdef int run_here(Dispatcher self) except -1:
         if on_main_thread:
             signals = SignalPipe()
     except BaseException:
-        abort(self, pool, self.c.epoch)
+        abort(self, pool, epoch)
         raise
-    if on_main_thread and self.c.workers:
-        return run_beside(self, pool, self.c.epoch, signals)
+    if on_main_thread and has_workers(self):
+        return run_beside(self, pool, epoch, signals)
     try:
         if self.daemon:
             try:
-                start_workers(self, self.c.epoch)
+                start_workers(self, epoch)
             except BaseException:
-                abort(self, pool, self.c.epoch)
+                abort(self, pool, epoch)
                 raise
-        loop(self, pool, self.c.epoch, signals)
+        loop(self, pool, epoch, signals)
     finally:
         if signals is not None:
             signals.close()
     return 0
+
+
+cdef bint has_workers(Dispatcher self) noexcept:
+    cdef bint some
+    lock(&self.c.mutex)
+    some = self.c.workers != 0
+    unlock(&self.c.mutex)
+    return some
 
 
 cdef int run_beside(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) except -1:
@@ -353,8 +369,7 @@ cdef int run_beside(Dispatcher self, object pool, uint32_t epoch, SignalPipe sig
     try:
         if waker_open(&core.left):
             raise OSError("no descriptor for the wake-up of run()")
-        start_threads(self, pool, epoch)
-        thread = self.thread
+        thread = start_threads(self, pool, epoch)
         while not has_left(self, epoch):
             with nogil:
                 waker_wait(&core.left, signals.reading, NEVER)
@@ -390,8 +405,8 @@ cdef int request_stop(Dispatcher self, uint32_t epoch) except -1:
     return 0
 
 
-cdef int start_threads(Dispatcher self, object pool, uint32_t epoch) except -1:
-    """Gives the loop a daemon thread, and its workers theirs if they are to be daemons.
+cdef object start_threads(Dispatcher self, object pool, uint32_t epoch):
+    """Gives the loop a daemon thread, which is returned, and its workers theirs if they are to be daemons.
 
     If that fails, or Ctrl-C comes meanwhile, the core is or will be stopped.
     """
@@ -408,8 +423,9 @@ cdef int start_threads(Dispatcher self, object pool, uint32_t epoch) except -1:
         else:
             abort(self, pool, epoch)
         raise
-    self.thread = thread
-    return 0
+    if is_current(self, epoch):          # else that of a later start stands there
+        self.thread = thread
+    return thread
 
 
 cdef bint stop(Dispatcher self, object timeout) except -1:
@@ -440,7 +456,7 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
         self.reap()
     if inside:
         return idle
-    if not core_wait_for(self.c, lambda: has_ended(self), timeout) or core.phase != STOPPED:
+    if not core_wait_for(self.c, lambda: has_ended(self), timeout) or not is_stopped(self):
         return False
     if has_tidings(core):                # by what was dropped
         self.reap()
@@ -449,6 +465,22 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
         if ours is not None and ours is not threading.current_thread():
             ours.join(None if deadline is None else min(max(deadline - monotonic(), 0), TIMEOUT_MAX))
     return True
+
+
+cdef bint is_current(Dispatcher self, uint32_t epoch) noexcept:
+    cdef bint current
+    lock(&self.c.mutex)
+    current = self.c.epoch == epoch
+    unlock(&self.c.mutex)
+    return current
+
+
+cdef bint is_stopped(Dispatcher self) noexcept:
+    cdef bint stopped
+    lock(&self.c.mutex)
+    stopped = self.c.phase == STOPPED
+    unlock(&self.c.mutex)
+    return stopped
 
 
 cdef bint has_ended(Dispatcher self) noexcept:
@@ -491,22 +523,34 @@ cdef bint is_idle(Dispatcher self) except -1:
 cdef object stats(Dispatcher self):
     """A `pysched.EngineStats`, of one instant."""
     cdef Core *core = self.c
-    cdef Core copy
+    cdef uint64_t scheduled, started, cancelled, coalesced, errors, wakeups, dropped
+    cdef size_t ready, running, pending
+    cdef Histogram lateness
     with nogil:
         lock(&core.mutex)
-        copy = core[0]
+        scheduled = core.scheduled
+        started = core.started
+        cancelled = core.cancelled
+        coalesced = core.coalesced
+        errors = core.errors
+        wakeups = core.wakeups
+        dropped = core.dropped
+        ready = core.ring_count - core.zombies
+        running = core.running
+        pending = core.live
+        lateness = core.lateness
         unlock(&core.mutex)
     return EngineStats(
-        scheduled=copy.scheduled,
-        started=copy.started,
-        cancelled=copy.cancelled,
-        coalesced=copy.coalesced,
-        errors=copy.errors,
-        wakeups=copy.wakeups,
-        ready=copy.ring_count - copy.zombies,
-        running=copy.running,
-        pending=copy.live,
-        dropped=copy.dropped,
+        scheduled=scheduled,
+        started=started,
+        cancelled=cancelled,
+        coalesced=coalesced,
+        errors=errors,
+        wakeups=wakeups,
+        ready=ready,
+        running=running,
+        pending=pending,
+        dropped=dropped,
         abandoned=0,
-        lateness=histogram_summary(&copy.lateness),
+        lateness=histogram_summary(&lateness),
     )
