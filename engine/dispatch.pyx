@@ -86,14 +86,14 @@ cdef Outcome wait_through_clock(Dispatcher self, uint32_t epoch) except *:
             until = sleep_until(core, now)
             core.sleep_until = until
             core.sleeping = True
+            if core.on_wall:             # nobody else tells that the wall clock was set
+                until = min(until, saturating_add(now, CLOCK_LOOK_NS))
     unlock(&core.mutex)
     if outcome == LEFT:
         self.event.announce()            # what was cleared here may have been for the loop of a later start
     if outcome != LOOK:
         return outcome
     try:
-        if core.on_wall:                 # nobody else tells that the wall clock was set
-            until = min(until, saturating_add(now, CLOCK_LOOK_NS))
         self.clock.wait(self.event, None if until == NEVER else seconds_left(until, now))
     finally:
         lock(&core.mutex)
