@@ -39,7 +39,7 @@ WAIT_S = 60.0
 
 
 def in_threads(count: int, work: Callable[[random.Random], None], chance: random.Random, meanwhile: Any) -> None:
-    """Repeat `work` in `count` threads for a round, and `meanwhile` in this one; raise what the first to fail raised."""
+    """Repeat `work` in `count` threads for a round, and `meanwhile` in this one; raise what the first failure is."""
     until = time.monotonic() + ROUND_S
     failures: list[BaseException] = []
 
@@ -157,29 +157,35 @@ class EngineRound:
 
 
 class Command:
-    """A command that counts its runs and raises now and then."""
+    """A command that raises now and then; `busy` is of all commands, of which one runs at a time."""
 
-    def __init__(self, key: str, chance: random.Random) -> None:
+    def __init__(self, key: str, chance: random.Random, busy: list[str]) -> None:
         self.key = key
         self.chance = chance
+        self.busy = busy
 
     def execute(self, context: object) -> None:
+        assert not self.busy
+        self.busy.append(self.key)
+        time.sleep(0)
+        self.busy.remove(self.key)
         if self.chance.random() < 0.1:
             raise ValueError(self.key)
 
 
 def play_commands(chance: random.Random) -> None:
     """Commands under few keys, submitted, repeated and removed, one at a time."""
-    failed: list[object] = []
-    scheduler = CommandScheduler(on_error=lambda error, command: failed.append(command))
+    errors: Counter[type] = Counter()
+    busy: list[str] = []
+    scheduler = CommandScheduler(on_error=lambda error, _: errors.update([type(error)]))
 
     def work(own: random.Random) -> None:
         key = f"key {own.randrange(20)}"
         choice = own.randrange(4)
         if choice < 2:
-            scheduler.submit(Command(key, own), own.random() * 0.002)
+            scheduler.submit(Command(key, own, busy), own.random() * 0.002)
         elif choice == 2:
-            scheduler.schedule(Command(key, own), own.uniform(0.0005, 0.002))
+            scheduler.schedule(Command(key, own, busy), own.uniform(0.0005, 0.002))
         else:
             scheduler.remove(key)
 
@@ -191,28 +197,31 @@ def play_commands(chance: random.Random) -> None:
     scheduler.start()
     in_threads(3, work, chance, meanwhile)
     scheduler.stop(WAIT_S)
+    scheduler._check()
+    assert errors.keys() == {ValueError}, errors
+    assert not busy
 
 
 def play_jobs(chance: random.Random, daemon: bool) -> None:
     """Jobs that fail, are retried, time out, are paused, removed, looked at and listened to."""
-    scheduler = Scheduler(2, daemon=daemon, on_error=lambda error, run: None, timezone="UTC")
+    scheduler = Scheduler(2, daemon=daemon, on_error=lambda _error, _run: None, timezone="UTC")
     events: Counter[str] = Counter()
     started: Counter[str] = Counter()
     for event in ("started", "succeeded", "error", "retry", "timeout", "missed", "coalesced"):
-        scheduler.on(event, functools.partial(lambda name, *told: events.update([name]), event))
+        scheduler.on(event, lambda told: events.update([told.event]))
     names = [f"job {number}" for number in range(12)]
 
     def job(name: str, own: random.Random, cancel: Any) -> None:
         started.update([name])
         if own.random() < 0.1:
-            cancel.wait(0.004)           # longer than its time-out
+            cancel.wait(0.004)  # longer than its time-out
         if own.random() < 0.2:
             raise ValueError(name)
 
     def work(own: random.Random) -> None:
         name = own.choice(names)
         choice = own.randrange(10)
-        with suppress(KeyError):         # another thread has removed it
+        with suppress(KeyError):  # another thread has removed it
             if choice < 3:
                 options = {"id": name, "replace": True, "args": (name, own), "timeout": 0.002}
                 scheduler.every(own.uniform(0.001, 0.01), job, max_retries=2, retry_backoff=0.0005, **options)
