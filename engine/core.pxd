@@ -1,10 +1,11 @@
 """All that one engine keeps in C: `Core`, its slots, and the rules for touching them.
 
 Ground rules
-* `Core.mutex` guards everything in a `Core`.  A few words may be looked at without it, by `peek`, where a change that
-  is missed is seen to by whoever makes it; they are marked, and written by `poke`.  The GIL guards nothing, but object pointers in slots and key
-  entries are written only by a thread that holds the GIL (or is attached), since the garbage collector reads them.
-  Slots of C functions are written without it: so the collector takes the mutex to look which are which.
+* `Core.mutex` guards everything in a `Core`.  A few words may be looked at without it, by `peek`, where whoever makes a
+  change that is missed sees to it; they are marked, and written by `poke`.  The GIL guards nothing of it, but object
+  pointers in slots and key entries are written only by a thread that holds the GIL (or is attached), since the garbage
+  collector reads them.  Slots of C functions are written without it: so the collector takes the mutex to look which are
+  which.
 * Nothing under the mutex allocates a Python object, releases a reference or runs foreign code.  References that are
   to go are moved into a `References` and dropped after the unlock.
 * A thread that holds the mutex never waits for the GIL; so one that holds the GIL may wait for the mutex.

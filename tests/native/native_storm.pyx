@@ -1,6 +1,6 @@
 # cython: language_level=3
-"""A storm on the C functions of one engine: threads that Python does not know of add and cancel timers at random, and so
-do the callbacks.  ThreadSanitizer looks on (ci/sanitize thread), and without it the counts must agree.
+"""A storm on the C functions of one engine: threads that Python does not know of add and cancel timers at random, and
+so do the callbacks.  ThreadSanitizer looks on (ci/sanitize thread), and without it the counts must agree.
 """
 
 from libc.stdint cimport int64_t, uint64_t
