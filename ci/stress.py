@@ -251,7 +251,8 @@ def play_jobs(chance: random.Random, daemon: bool) -> None:
 
     scheduler.start_background()
     in_threads(3, work, chance, meanwhile)
-    assert scheduler.shutdown(timeout=WAIT_S) == []
+    left = scheduler.shutdown(timeout=WAIT_S)
+    assert left == [], left
     scheduler._check()
     assert started, "no job has run"
     assert events, "nothing was told to the listeners"

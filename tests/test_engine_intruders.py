@@ -180,6 +180,6 @@ def test_a_stop_and_a_start_in_the_middle_of_a_start_give_one_loop(make_engine, 
         assert ran.wait(WAIT)
         assert wait_until(lambda: count("only") == 1 and count("only-worker_0") <= 1)
         assert engine.stop(WAIT)
-        assert count("only") == count("only-worker_0") == 0
+        assert wait_until(lambda: count("only") == count("only-worker_0") == 0)
         if not intruder.came:
             break
