@@ -25,6 +25,7 @@ from .core cimport (
     ZOMBIE,
     Core,
     Job,
+    Runner,
     Slot,
     job_at,
     record_at,
@@ -76,7 +77,8 @@ def checks():
 
 cdef const char *first_broken(Core *core) noexcept nogil:
     cdef size_t i, pending = 0, outside = 0, live = 0, periodic = 0, zombies = 0, waiting = 0, ready = 0, keys = 0
-    cdef size_t instances = 0, on_wall = 0, backlog = 0, alarms = 0, natives = 0
+    cdef size_t instances = 0, on_wall = 0, backlog = 0, alarms = 0, natives = 0, threads = 0
+    cdef const Runner *runner
     cdef Slot *slot
     cdef Job *job
     cdef KeyEntry *key
@@ -138,7 +140,11 @@ cdef const char *first_broken(Core *core) noexcept nogil:
             waiting += record_at(core, slot.record).waiting
         if slot.key and not slot.flags & JOB and keys_at(&core.keys, slot.key).slot != i:
             return b"a timer does not hold its key"
-    if core.running > core.started:
+    runner = core.runners
+    while runner != NULL:                # each may be inside an alarm, and those do not count as started
+        threads += 1
+        runner = runner.next
+    if core.running > core.started + threads:
         return b"more callbacks are in progress than were started"
     if core.busy + core.parked + core.summons + core.led > core.drains:
         return b"more drains are busy, parked, summoned or in the lead than there are"
