@@ -26,6 +26,8 @@ cdef extern from *:
     static int64_t exchange(int64_t *value, int64_t other) {
         return __atomic_exchange_n(value, other, __ATOMIC_RELAXED);
     }
+    static long unguarded;
+    static void *write_unguarded(void *nothing) { ++unguarded; return nothing; }
     static void nap(long microseconds) {
         struct timespec time = {0, microseconds * 1000};
         nanosleep(&time, NULL);
@@ -34,6 +36,7 @@ cdef extern from *:
     long add(long *value, long more) nogil
     long read_of(long *value) nogil
     int64_t exchange(int64_t *value, int64_t other) nogil
+    void *write_unguarded(void *nothing) noexcept nogil
     void nap(long microseconds) nogil
     ctypedef unsigned long pthread_t
     int pthread_create(pthread_t *thread, void *attributes, void *(*main)(void *) noexcept nogil, void *argument) nogil
@@ -154,6 +157,15 @@ cdef void *work(void *argument) noexcept nogil:
                 and not read_of(&shared.ended)):
             nap(200)                     # the engine may be stopped
     return NULL
+
+
+def race():
+    """Two threads write to one number with nothing between them: what ThreadSanitizer must see."""
+    cdef pthread_t thread
+    with nogil:
+        if pthread_create(&thread, NULL, write_unguarded, NULL) == 0:
+            write_unguarded(NULL)
+            pthread_join(thread, NULL)
 
 
 cdef class Storm:
