@@ -256,7 +256,7 @@ cdef struct Core:
     bint all_paused
     bint closed                      # it starts no more: what is due never comes
     bint gone                        # `_Core` is: nobody would release what is added now
-    uint32_t telling                 # 1: a thread tells the owner of news and of jobs that have left, in order; peeked at
+    uint32_t telling                 # 1: a thread tells the owner of news and of jobs that have left; peeked at
     bint keeps_wall                  # whether `wall_offset` is kept
     size_t reserved                  # slots and nodes promised to a call_many in progress
 
