@@ -1,9 +1,11 @@
 """All that one engine keeps in C: `Core`, its slots, and the rules for touching them.
 
 Ground rules
-* `Core.mutex` guards everything in a `Core`.  The GIL guards nothing of it, but object pointers in slots and key
-  entries are written only by a thread that holds the GIL (or is attached), since the garbage collector reads them.
-  Slots of C functions are written without it: so the collector takes the mutex to look which are which.
+* `Core.mutex` guards everything in a `Core`.  A few words may be looked at without it, by `peek`, where whoever makes a
+  change that is missed sees to it; they are marked, and written by `poke`.  The GIL guards nothing of it, but object
+  pointers in slots and key entries are written only by a thread that holds the GIL (or is attached), since the garbage
+  collector reads them.  Slots of C functions are written without it: so the collector takes the mutex to look which are
+  which.
 * Nothing under the mutex allocates a Python object, releases a reference or runs foreign code.  References that are
   to go are moved into a `References` and dropped after the unlock.
 * A thread that holds the mutex never waits for the GIL; so one that holds the GIL may wait for the mutex.
@@ -19,7 +21,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from .heap cimport Heap
 from .keys cimport KeyTable
 from .lateness cimport Histogram
-from .platform cimport DEBUG, NEVER, Condition, Mutex, Waker, assert_held
+from .platform cimport DEBUG, NEVER, Condition, Mutex, Waker, assert_held, peek
 from .schedule cimport Schedule
 from .slab cimport Slab, slab_at
 
@@ -168,7 +170,7 @@ cdef struct News:                    # ring of decisions that are still to be to
     Item *items
     uint32_t room
     uint32_t head
-    uint32_t count
+    uint32_t count                   # peeked at
     uint64_t lost                    # told of too late: the oldest were overwritten
 
 cdef struct References:              # owned, to be dropped outside the mutex
@@ -223,6 +225,7 @@ cdef struct Waiter:                  # a thread in wait_idle or stop
 cdef struct Core:
     Mutex mutex
     long references
+    uint64_t unchecked               # in a debug build: what it may look at since its invariants were checked
     Core *previous                   # all cores of the process, for fork
     Core *next
 
@@ -237,7 +240,7 @@ cdef struct Core:
     size_t periodic                  # live timers that have a record
     size_t outside                   # slots READY, RUNNING, HELD, PAUSED or ENDED: each may be put back into the heap
     size_t instances                 # that jobs may have in the ring beyond their first
-    uint32_t ended                   # jobs that have left, linked by their keys, and are still to be told of
+    uint32_t ended                   # jobs that have left, linked by their keys, and are still to be told of; peeked at
     uint64_t job_order               # that of the latest job
     size_t on_wall                   # jobs whose slots are on the wall clock
     size_t backlog                   # runs in the backlogs of all jobs
@@ -253,7 +256,7 @@ cdef struct Core:
     bint all_paused
     bint closed                      # it starts no more: what is due never comes
     bint gone                        # `_Core` is: nobody would release what is added now
-    bint telling                     # a thread tells the owner of news and of jobs that have left, one after the other
+    uint32_t telling                 # 1: a thread tells the owner of news and of jobs that have left; peeked at
     bint keeps_wall                  # whether `wall_offset` is kept
     size_t reserved                  # slots and nodes promised to a call_many in progress
 
@@ -303,6 +306,7 @@ cdef struct Core:
     int64_t spin                     # how long before a deadline a sleep ends and polling begins, ns
     Waker left                       # wakes a run() that waits beside its loop
     Waiter *waiters
+    uint32_t waiter_count            # peeked at
     Runner *runners
 
 
@@ -329,8 +333,12 @@ cdef inline void count_references(long by) noexcept:
 
 
 cdef inline bint has_tidings(const Core *core) noexcept nogil:
-    """Whether the owner of jobs is to be told of something that no other thread is about to tell."""
-    return not core.telling and (core.ended != 0 or (core.news != NULL and core.news.count != 0))
+    """Whether the owner of jobs is to be told of something that no other thread is about to tell.
+
+    With the GIL or the mutex: `news` may be replaced.
+    """
+    return not peek(&core.telling) and (
+        peek(&core.ended) != 0 or (core.news != NULL and peek(&core.news.count) != 0))
 
 
 cdef inline int64_t first_due(const Core *core) noexcept nogil:

@@ -5,7 +5,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from .core cimport COALESCED, DROPPED, MISSED, Core, Item, Job, News, Note, slot_at
 from .heap cimport SLOT_BITS
 from .memory cimport reallocate
-from .platform cimport assert_held
+from .platform cimport assert_held, poke
 
 cdef enum:
     LEAST_ROOM = 2
@@ -43,6 +43,6 @@ cdef void tell_decision(Core *core, uint32_t index, const Note *note) noexcept n
         news.head = (news.head + 1) % news.room
         news.lost += 1
     else:
-        news.count += 1
+        poke(&news.count, news.count + 1)
     item.reference = <uint64_t>slot_at(core, index).generation << SLOT_BITS | index
     item.note = note[0]

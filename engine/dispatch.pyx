@@ -7,7 +7,7 @@ Ground rules
 * A `stop` waits by looking again whenever it is told to, so nothing here holds anything while it waits.
 """
 
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from .core cimport (
     STARTED,
@@ -26,7 +26,7 @@ from .dispatcher cimport now_of, raise_failure, run_alarms, run_inline, run_nati
 from .drains cimport core_set_phase
 from .executors cimport hand_over, open_pool, start_workers
 from .jobs cimport job_feed_all
-from .lateness cimport histogram_summary
+from .lateness cimport Histogram, histogram_summary
 from .lead cimport (
     BATCH,
     CLOCK_LOOK_NS,
@@ -88,14 +88,14 @@ cdef Outcome wait_through_clock(Dispatcher self, uint32_t epoch) except *:
             until = sleep_until(core, now)
             core.sleep_until = until
             core.sleeping = True
+            if core.on_wall:             # nobody else tells that the wall clock was set
+                until = min(until, saturating_add(now, CLOCK_LOOK_NS))
     unlock(&core.mutex)
     if outcome == LEFT:
         self.event.announce()            # what was cleared here may have been for the loop of a later start
     if outcome != LOOK:
         return outcome
     try:
-        if core.on_wall:                 # nobody else tells that the wall clock was set
-            until = min(until, saturating_add(now, CLOCK_LOOK_NS))
         self.clock.wait(self.event, None if until == NEVER else seconds_left(until, now))
     finally:
         lock(&core.mutex)
@@ -210,8 +210,8 @@ def _loop_thread(Dispatcher self not None, pool, uint32_t epoch):
         pass
 
 
-cdef int begin(Dispatcher self, bint resume) except -1:
-    """Makes the core a started one with a loop to come: 1.
+cdef int begin(Dispatcher self, bint resume, uint32_t *epoch) except -1:
+    """Makes the core a started one with a loop to come, that of `epoch`: 1.
 
     0 if it has one already, 2 if a stop was taken back, 3 if it was closed.
     """
@@ -251,6 +251,7 @@ cdef int begin(Dispatcher self, bint resume) except -1:
         core.outgoing |= core.led and not core.engaged
         core.led = core.engaged = core.heir = core.napping = core.standing_in = False
         core.aside_until = -NEVER
+    epoch[0] = core.epoch
     unlock(&core.mutex)
     if failure is not None:              # nobody else will tell of it
         log_error(f"{self.name}: the loop has ended", failure)
@@ -286,15 +287,20 @@ cdef int listed(Dispatcher self, int (*action)(Dispatcher) except -1) except -1:
 
 cdef int launch(Dispatcher self) except -1:
     cdef Core *core = self.c
-    cdef int begun = begin(self, True)
+    cdef uint32_t epoch                  # another thread may stop and start anew meanwhile
+    cdef bint outlived
+    cdef int begun = begin(self, True, &epoch)
     if begun == 0 or begun == 3:
         return 0
     if begun == 2:
         self.wake()
         core_notify(core)
         if self.daemon:
-            restaff(self, core.epoch)
-        if core.running:
+            restaff(self, epoch)
+        lock(&core.mutex)
+        outlived = core.running != 0
+        unlock(&core.mutex)
+        if outlived:
             log_warning(f"{self.name}: a callback from before the stop still runs; its loop goes on")
         return 0
     pool = None
@@ -304,9 +310,10 @@ cdef int launch(Dispatcher self) except -1:
             return 0
         pool = open_pool(self)
     except BaseException:
-        abort(self, pool, core.epoch)
+        abort(self, pool, epoch)
         raise
-    return start_threads(self, pool, core.epoch)
+    start_threads(self, pool, epoch)
+    return 0
 
 
 cdef int restaff(Dispatcher self, uint32_t epoch) except -1:
@@ -321,11 +328,12 @@ cdef int restaff(Dispatcher self, uint32_t epoch) except -1:
 
 cdef int run_here(Dispatcher self) except -1:
     cdef int begun
+    cdef uint32_t epoch
     cdef SignalPipe signals = None
     cdef bint on_main_thread = threading.current_thread() is threading.main_thread()
     if self.driven:
         raise RuntimeError(f"{self.name}: its clock runs it; there is nothing for run() to wait for")
-    begun = begin(self, False)
+    begun = begin(self, False, &epoch)
     if begun == 3:
         return 0
     if begun == 0:
@@ -336,22 +344,30 @@ cdef int run_here(Dispatcher self) except -1:
         if on_main_thread:
             signals = SignalPipe()
     except BaseException:
-        abort(self, pool, self.c.epoch)
+        abort(self, pool, epoch)
         raise
-    if on_main_thread and self.c.workers:
-        return run_beside(self, pool, self.c.epoch, signals)
+    if on_main_thread and has_workers(self):
+        return run_beside(self, pool, epoch, signals)
     try:
         if self.daemon:
             try:
-                start_workers(self, self.c.epoch)
+                start_workers(self, epoch)
             except BaseException:
-                abort(self, pool, self.c.epoch)
+                abort(self, pool, epoch)
                 raise
-        loop(self, pool, self.c.epoch, signals)
+        loop(self, pool, epoch, signals)
     finally:
         if signals is not None:
             signals.close()
     return 0
+
+
+cdef bint has_workers(Dispatcher self) noexcept:
+    cdef bint some
+    lock(&self.c.mutex)
+    some = self.c.workers != 0
+    unlock(&self.c.mutex)
+    return some
 
 
 cdef int run_beside(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) except -1:
@@ -365,8 +381,7 @@ cdef int run_beside(Dispatcher self, object pool, uint32_t epoch, SignalPipe sig
     try:
         if waker_open(&core.left):
             raise OSError("no descriptor for the wake-up of run()")
-        start_threads(self, pool, epoch)
-        thread = self.thread
+        thread = start_threads(self, pool, epoch)
         while not has_left(self, epoch):
             with nogil:
                 waker_wait(&core.left, signals.reading, NEVER)
@@ -402,8 +417,8 @@ cdef int request_stop(Dispatcher self, uint32_t epoch) except -1:
     return 0
 
 
-cdef int start_threads(Dispatcher self, object pool, uint32_t epoch) except -1:
-    """Gives the loop a daemon thread, and its workers theirs if they are to be daemons.
+cdef object start_threads(Dispatcher self, object pool, uint32_t epoch):
+    """Gives the loop a daemon thread, which is returned, and its workers theirs if they are to be daemons.
 
     If that fails, or Ctrl-C comes meanwhile, the core is or will be stopped.
     """
@@ -421,8 +436,9 @@ cdef int start_threads(Dispatcher self, object pool, uint32_t epoch) except -1:
         else:
             abort(self, pool, epoch)
         raise
-    self.thread = thread
-    return 0
+    if is_current(self, epoch):          # else that of a later start stands there
+        self.thread = thread
+    return thread
 
 
 cdef bint stop(Dispatcher self, object timeout) except -1:
@@ -469,7 +485,7 @@ cdef bint stop_and_wait(Dispatcher self, object timeout, size_t own, Waiter *wai
         self.reap()
     if waiter == NULL:
         return idle
-    if not core_wait_for(self.c, over, timeout, waiter) or core.phase != STOPPED:
+    if not core_wait_for(self.c, over, timeout, waiter) or not is_stopped(self):
         return False
     if has_tidings(core):                # by what was dropped
         self.reap()
@@ -478,6 +494,22 @@ cdef bint stop_and_wait(Dispatcher self, object timeout, size_t own, Waiter *wai
         if ours is not None and ours is not threading.current_thread():
             ours.join(None if deadline is None else min(max(deadline - monotonic(), 0), TIMEOUT_MAX))
     return True
+
+
+cdef bint is_current(Dispatcher self, uint32_t epoch) noexcept:
+    cdef bint current
+    lock(&self.c.mutex)
+    current = self.c.epoch == epoch
+    unlock(&self.c.mutex)
+    return current
+
+
+cdef bint is_stopped(Dispatcher self) noexcept:
+    cdef bint stopped
+    lock(&self.c.mutex)
+    stopped = self.c.phase == STOPPED
+    unlock(&self.c.mutex)
+    return stopped
 
 
 def _has_ended(Dispatcher self not None):
@@ -520,22 +552,34 @@ cdef bint is_idle(Dispatcher self) except -1:
 cdef object stats(Dispatcher self):
     """A `pysched.EngineStats`, of one instant."""
     cdef Core *core = self.c
-    cdef Core copy
+    cdef uint64_t scheduled, started, cancelled, coalesced, errors, wakeups, dropped
+    cdef size_t ready, running, pending
+    cdef Histogram lateness
     with nogil:
         lock(&core.mutex)
-        copy = core[0]
+        scheduled = core.scheduled
+        started = core.started
+        cancelled = core.cancelled
+        coalesced = core.coalesced
+        errors = core.errors
+        wakeups = core.wakeups
+        dropped = core.dropped
+        ready = core.ring_count - core.zombies
+        running = core.running
+        pending = core.live
+        lateness = core.lateness
         unlock(&core.mutex)
     return EngineStats(
-        scheduled=copy.scheduled,
-        started=copy.started,
-        cancelled=copy.cancelled,
-        coalesced=copy.coalesced,
-        errors=copy.errors,
-        wakeups=copy.wakeups,
-        ready=copy.ring_count - copy.zombies,
-        running=copy.running,
-        pending=copy.live,
-        dropped=copy.dropped,
+        scheduled=scheduled,
+        started=started,
+        cancelled=cancelled,
+        coalesced=coalesced,
+        errors=errors,
+        wakeups=wakeups,
+        ready=ready,
+        running=running,
+        pending=pending,
+        dropped=dropped,
         abandoned=0,
-        lateness=histogram_summary(&copy.lateness),
+        lateness=histogram_summary(&lateness),
     )

@@ -31,6 +31,7 @@ cdef class Dispatcher:
     cdef str loop_name(self)
     cdef int64_t clock_ns(self) except? -1
     cdef void wake(self) noexcept
+    cdef bint is_started(self) noexcept
     cdef void fail(self, object error) noexcept
 
     cdef PyObject *invoke(self, Run *run) noexcept

@@ -118,6 +118,13 @@ cdef class Dispatcher:
         else:
             self.event.announce()
 
+    cdef bint is_started(self) noexcept:
+        cdef bint started
+        lock(&self.c.mutex)
+        started = self.c.phase == STARTED
+        unlock(&self.c.mutex)
+        return started
+
     cdef void fail(self, object error) noexcept:
         """Ends the loop from one of its drains: it raises `error` when it has left."""
         self.failure = error
@@ -220,7 +227,7 @@ cdef class Dispatcher:
 
     def _run_next(self, int64_t now_ns):
         """Runs the one earliest timer due by `now_ns`, to its end, on this thread; whether a callback ran."""
-        if self.driven and self.c.phase != STARTED:
+        if self.driven and not self.is_started():
             # Its start was interrupted after it had attached: it would be due for ever, and `advance` never return.
             self.clock.detach(self)
             return False

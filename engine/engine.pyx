@@ -4,7 +4,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t
 
 from .bulk cimport add_many
-from .core cimport STARTED, Entry, References, Run, drop, entry_call, saturating_add
+from .core cimport Entry, References, Run, drop, entry_call, saturating_add
 from .dispatch cimport run as run_here
 from .dispatch cimport start as start_loop
 from .dispatch cimport stats as take_stats
@@ -216,11 +216,15 @@ cdef class Engine(Dispatcher):
     @property
     def running(self):
         """Whether the engine is started and not stopped.  O(1)."""
-        return self.c.phase == STARTED
+        return self.is_started()
 
     def __len__(self):
         """Timers that may still start, each periodic one once.  O(1)."""
-        return self.c.live
+        cdef size_t live
+        lock(&self.c.mutex)
+        live = self.c.live
+        unlock(&self.c.mutex)
+        return live
 
     def __bool__(self):
         return True

@@ -60,6 +60,7 @@ cdef int accept_executor(Dispatcher self, object executor, object daemon) except
 cdef object open_pool(Dispatcher self):
     """The executor for a loop that is about to start, or None; tells the core how many workers it has."""
     cdef uint32_t workers = 0
+    cdef bint parking
     if self.executor is None and (self.daemon or not self.workers):
         pool = None
         workers = self.workers
@@ -74,9 +75,12 @@ cdef object open_pool(Dispatcher self):
                 raise RuntimeError("the executor was made before a fork and has no threads here: make a new engine")
             pool = self.executor
             workers = pool._max_workers if isinstance(pool, ThreadPoolExecutor) else EACH_BY_ITSELF
+    parking = self.daemon or (self.executor is None and self.c.native_clock and lifecycle.stops_before_pools())
+    lock(&self.c.mutex)
     self.c.workers = workers
     self.c.following = self.daemon and self.c.native_clock
-    self.c.parking = self.daemon or (self.executor is None and self.c.native_clock and lifecycle.stops_before_pools())
+    self.c.parking = parking
+    unlock(&self.c.mutex)
     return pool
 
 

@@ -51,9 +51,10 @@ cdef void reset(Core *core) noexcept nogil:
     core.drains = core.busy = core.parked = core.summons = 0
     core.led = core.engaged = core.heir = core.outgoing = core.standing_in = core.napping = False
     core.reserved = 0                    # a call_many in progress was another thread's
-    core.telling = False
+    core.telling = 0
     core.runners = NULL
     core.waiters = NULL
+    core.waiter_count = 0
     waker_forget(&core.waker)
     waker_forget(&core.left)
     core_put_back(core)

@@ -1,6 +1,9 @@
-"""What must always hold of a core; asked by `_check()`, which tests call after each step."""
+"""What must always hold of a core; asked by `_check()`, which tests call after each step.
 
-from libc.stdint cimport uint32_t
+Always is whenever nobody holds the mutex, so a debug build asks each time it is given back.
+"""
+
+from libc.stdint cimport uint32_t, uint64_t
 
 from .backlog cimport has_backlog
 from .core cimport (
@@ -22,6 +25,7 @@ from .core cimport (
     ZOMBIE,
     Core,
     Job,
+    Runner,
     Slot,
     job_at,
     record_at,
@@ -29,7 +33,7 @@ from .core cimport (
 )
 from .heap cimport SLOT_MASK, heap_ordered
 from .keys cimport KeyEntry, keys_at
-from .platform cimport lock, unlock
+from .platform cimport DEBUG, lock, mutex_watch, unlock
 from .slots cimport is_single
 
 
@@ -43,9 +47,38 @@ cdef void core_check(Core *core) except *:
         raise AssertionError(broken.decode())
 
 
+cdef enum:
+    LOOKS = 64                       # at slots, nodes and keys for each time that the mutex is given back, on average
+
+cdef uint64_t checks_made = 0        # of all cores: a few may be lost where two add at once
+
+
+cdef void core_watch(Core *core) noexcept nogil:
+    """In a debug build, lets the invariants be checked whenever the mutex is given back."""
+    mutex_watch(&core.mutex, broken_now, core)
+
+
+cdef const char *broken_now(void *guarded) noexcept nogil:
+    """The first invariant that does not hold; one check is left out after the other where there are many timers."""
+    global checks_made
+    cdef Core *core = <Core *>guarded
+    core.unchecked += LOOKS
+    if core.unchecked < core.heap.size + core.slots.top + core.keys.entries.top:
+        return NULL
+    core.unchecked = 0
+    checks_made += 1
+    return first_broken(core)
+
+
+def checks():
+    """How often the invariants were checked unasked; None unless this is a debug build."""
+    return checks_made if DEBUG else None
+
+
 cdef const char *first_broken(Core *core) noexcept nogil:
     cdef size_t i, pending = 0, outside = 0, live = 0, periodic = 0, zombies = 0, waiting = 0, ready = 0, keys = 0
-    cdef size_t instances = 0, on_wall = 0, backlog = 0, alarms = 0, natives = 0
+    cdef size_t instances = 0, on_wall = 0, backlog = 0, alarms = 0, natives = 0, threads = 0
+    cdef const Runner *runner
     cdef Slot *slot
     cdef Job *job
     cdef KeyEntry *key
@@ -107,7 +140,11 @@ cdef const char *first_broken(Core *core) noexcept nogil:
             waiting += record_at(core, slot.record).waiting
         if slot.key and not slot.flags & JOB and keys_at(&core.keys, slot.key).slot != i:
             return b"a timer does not hold its key"
-    if core.running > core.started:
+    runner = core.runners
+    while runner != NULL:                # each may be inside an alarm, and those do not count as started
+        threads += 1
+        runner = runner.next
+    if core.running > core.started + threads:
         return b"more callbacks are in progress than were started"
     if core.busy + core.parked + core.summons + core.led > core.drains:
         return b"more drains are busy, parked, summoned or in the lead than there are"

@@ -49,7 +49,7 @@ from .invariants cimport core_check
 from .job_list cimport note_of
 from .job_table cimport JobTable
 from .jobs cimport FAILED
-from .platform cimport NEVER, lock, unlock, wall_ns
+from .platform cimport NEVER, lock, poke, unlock, wall_ns
 from .snapshot cimport Copy, new_snapshot, take_copy
 from .ticket cimport Ticket, new_ticket
 from .timers cimport core_add, core_detach
@@ -190,7 +190,7 @@ cdef class JobEngine(JobTable):
 
     @property
     def running(self):
-        return self.c.phase == STARTED
+        return self.is_started()
 
     def stats(self):
         return take_stats(self)
@@ -312,7 +312,7 @@ cdef class JobEngine(JobTable):
         if core.telling:                 # that thread will see what has come, and tell it in order
             unlock(&core.mutex)
             return
-        core.telling = True
+        poke(&core.telling, 1)
         unlock(&core.mutex)
         while True:
             lock(&core.mutex)
@@ -323,12 +323,12 @@ cdef class JobEngine(JobTable):
                 if core.news != NULL:    # the owner may have somebody to tell
                     take_copy(core, index, 0, &copy)
                     seen = True
-                core.ended = slot_at(core, index).key
+                poke(&core.ended, slot_at(core, index).key)
                 slot_at(core, index).key = 0
                 reference = <uint64_t>slot_at(core, index).generation << SLOT_BITS | index
                 core_detach(core, index, False, &garbage)
                 core.cancelled -= 1
-            core.telling = news or index != 0
+            poke(&core.telling, news or index != 0)
             unlock(&core.mutex)
             before_foreign_code()
             if news:
@@ -366,7 +366,7 @@ cdef bint take_news(Core *core, Item *item) noexcept nogil:
         return False
     item[0] = news.items[news.head]
     news.head = (news.head + 1) % news.room
-    news.count -= 1
+    poke(&news.count, news.count - 1)
     return True
 
 

@@ -109,7 +109,11 @@ cdef class JobList(Dispatcher):
 
     def __len__(self):
         """How many jobs there are."""
-        return self.c.jobs.top - 1 - self.c.jobs.free_count
+        cdef size_t count
+        lock(&self.c.mutex)
+        count = self.c.jobs.top - 1 - self.c.jobs.free_count
+        unlock(&self.c.mutex)
+        return count
 
     # -- decisions --
 

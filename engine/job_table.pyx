@@ -396,7 +396,11 @@ cdef class JobTable(JobList):
     @property
     def all_paused(self):
         """Whether `pause_all` is in force."""
-        return self.c.all_paused
+        cdef bint paused
+        lock(&self.c.mutex)
+        paused = self.c.all_paused
+        unlock(&self.c.mutex)
+        return paused
 
     def resume_all(self):
         """Ends `pause_all`: single slots that have passed come at once, those of one time in the order of registration.

@@ -40,7 +40,7 @@ from .core cimport (
 )
 from .decisions cimport decide
 from .heap cimport heap_pop, heap_push, heap_replace_root
-from .platform cimport NEVER, assert_held
+from .platform cimport NEVER, assert_held, poke
 from .schedule cimport Schedule
 from .slots cimport is_single, job_due, job_pass_by, longest_lag, offset_of, slot_of_wall, slot_on_wall
 from .starts cimport begin_run, share_references
@@ -110,7 +110,7 @@ cdef void job_settle(Core *core, uint32_t index) noexcept nogil:
     if slot.state == ENDED and not (job.waiting or job.active or has_backlog(job) or job.flags & (OWED | LEFT)):
         job.flags |= LEFT
         slot.key = core.ended
-        core.ended = index
+        poke(&core.ended, index)
 
 
 # -- when a slot has come -------------------------------------------------------------------------------------------

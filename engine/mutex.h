@@ -3,7 +3,9 @@
  * With PYSCHED_DEBUG a mutex knows which thread holds it, and each thread how
  * many it holds.  To lock one twice, to give back one that another thread has,
  * to be without one that is needed, or to hold one where foreign code may run,
- * ends the process, with a line on stderr that names the function.
+ * ends the process, with a line on stderr that names the function.  So does
+ * giving one back while what it guards is not whole, if somebody has said how
+ * to tell.
  */
 #ifndef PYSCHED_MUTEX_H
 #define PYSCHED_MUTEX_H
@@ -47,6 +49,8 @@ typedef struct {
     pysched_raw_mutex raw;
     volatile uintptr_t owner;      /* 0: nobody */
     int *(*held)(void);            /* how many the calling thread holds */
+    const char *(*broken)(void *guarded);  /* NULL, or tells what is wrong with what it guards; NULL: nothing */
+    void *guarded;
 } pysched_mutex;
 
 static inline uintptr_t pysched_me(void) {
@@ -61,23 +65,48 @@ static inline void pysched_fail(const char *what, const char *function) {
     fflush(stderr);
     abort();
 }
+/* Others look at the owner without the mutex: whoever they see there, it is not they. */
+static inline uintptr_t pysched_mutex_owner(const pysched_mutex *mutex) {
+#  if defined(_MSC_VER)
+    return mutex->owner;
+#  else
+    return __atomic_load_n(&mutex->owner, __ATOMIC_RELAXED);
+#  endif
+}
+static inline void pysched_mutex_own(pysched_mutex *mutex, uintptr_t owner) {
+#  if defined(_MSC_VER)
+    mutex->owner = owner;
+#  else
+    __atomic_store_n(&mutex->owner, owner, __ATOMIC_RELAXED);
+#  endif
+}
 static inline void pysched_mutex_taken(pysched_mutex *mutex) {
-    mutex->owner = pysched_me();
+    pysched_mutex_own(mutex, pysched_me());
     ++*mutex->held();
 }
 static inline void pysched_mutex_left(pysched_mutex *mutex) {
-    mutex->owner = 0;
+    pysched_mutex_own(mutex, 0);
     --*mutex->held();
 }
 static inline void pysched_mutex_nobodys(pysched_mutex *mutex) {
-    mutex->owner = 0;
+    pysched_mutex_own(mutex, 0);
     mutex->held = pysched_held;
+    mutex->broken = NULL;
+}
+static inline void pysched_mutex_watch(pysched_mutex *mutex, const char *(*broken)(void *), void *guarded) {
+    mutex->guarded = guarded;
+    mutex->broken = broken;
+}
+static inline void pysched_assert_whole(const pysched_mutex *mutex, const char *function) {
+    const char *broken = mutex->broken == NULL ? NULL : mutex->broken(mutex->guarded);
+    if (broken != NULL) pysched_fail(broken, function);
 }
 
+#  define PYSCHED_ASSERT_WHOLE(mutex) pysched_assert_whole(mutex, __func__)
 #  define PYSCHED_ASSERT_HELD(mutex) \
-    ((mutex)->owner == pysched_me() ? (void)0 : pysched_fail("a mutex is needed that is not held here", __func__))
+    (pysched_mutex_owner(mutex) == pysched_me() ? (void)0 : pysched_fail("a mutex is needed that is not held here", __func__))
 #  define PYSCHED_ASSERT_NOT_HELD(mutex) \
-    ((mutex)->owner != pysched_me() ? (void)0 : pysched_fail("a mutex is locked twice", __func__))
+    (pysched_mutex_owner(mutex) != pysched_me() ? (void)0 : pysched_fail("a mutex is locked twice", __func__))
 #  define PYSCHED_ASSERT_FREE(mutex) \
     (*(mutex)->held() == 0 ? (void)0 : pysched_fail("foreign code is to run while a mutex is held", __func__))
 
@@ -90,7 +119,11 @@ typedef struct {
 static inline void pysched_mutex_taken(pysched_mutex *mutex) { (void)mutex; }
 static inline void pysched_mutex_left(pysched_mutex *mutex) { (void)mutex; }
 static inline void pysched_mutex_nobodys(pysched_mutex *mutex) { (void)mutex; }
+static inline void pysched_mutex_watch(pysched_mutex *mutex, const char *(*broken)(void *), void *guarded) {
+    (void)mutex; (void)broken; (void)guarded;
+}
 
+#  define PYSCHED_ASSERT_WHOLE(mutex) ((void)0)
 #  define PYSCHED_ASSERT_HELD(mutex) ((void)0)
 #  define PYSCHED_ASSERT_NOT_HELD(mutex) ((void)0)
 #  define PYSCHED_ASSERT_FREE(mutex) ((void)0)
@@ -110,7 +143,8 @@ static inline void pysched_mutex_lock_checked(pysched_mutex *mutex) {
     pysched_raw_lock(&mutex->raw);
     pysched_mutex_taken(mutex);
 }
-#define pysched_mutex_unlock(mutex) (PYSCHED_ASSERT_HELD(mutex), pysched_mutex_unlock_checked(mutex))
+#define pysched_mutex_unlock(mutex) \
+    (PYSCHED_ASSERT_HELD(mutex), PYSCHED_ASSERT_WHOLE(mutex), pysched_mutex_unlock_checked(mutex))
 static inline void pysched_mutex_unlock_checked(pysched_mutex *mutex) {
     pysched_mutex_left(mutex);
     pysched_raw_unlock(&mutex->raw);
@@ -132,18 +166,12 @@ static inline void pysched_mutex_renew(pysched_mutex *mutex) {
 typedef CONDITION_VARIABLE pysched_condition;
 static inline void pysched_condition_init(pysched_condition *condition) { InitializeConditionVariable(condition); }
 static inline void pysched_condition_destroy(pysched_condition *condition) { (void)condition; }
-static inline void pysched_condition_wait(pysched_condition *condition, pysched_mutex *mutex) {
-    pysched_mutex_left(mutex);
-    SleepConditionVariableSRW(condition, &mutex->raw, INFINITE, 0);
-    pysched_mutex_taken(mutex);
-}
-static inline void pysched_condition_wait_until(pysched_condition *condition, pysched_mutex *mutex, int64_t until_ns) {
-    int64_t timeout_ms = (until_ns - pysched_monotonic_ns()) / 1000000 + 1;
-    pysched_mutex_left(mutex);
-    if (timeout_ms > 0)
-        SleepConditionVariableSRW(
-            condition, &mutex->raw, (DWORD)(timeout_ms < INFINITE - 1LL ? timeout_ms : INFINITE - 1LL), 0);
-    pysched_mutex_taken(mutex);
+static inline void pysched_raw_wait_until(pysched_condition *condition, pysched_raw_mutex *raw, int64_t until_ns) {
+    int64_t timeout_ms = INFINITE;
+    if (until_ns != PYSCHED_NEVER) timeout_ms = (until_ns - pysched_monotonic_ns()) / 1000000 + 1;
+    if (timeout_ms <= 0) return;
+    SleepConditionVariableSRW(
+        condition, raw, (DWORD)(timeout_ms < INFINITE || until_ns == PYSCHED_NEVER ? timeout_ms : INFINITE - 1LL), 0);
 }
 static inline void pysched_condition_signal(pysched_condition *condition) { WakeConditionVariable(condition); }
 static inline void pysched_condition_broadcast(pysched_condition *condition) { WakeAllConditionVariable(condition); }
@@ -159,30 +187,33 @@ static inline void pysched_condition_init(pysched_condition *condition) {
     pthread_condattr_destroy(&attributes);
 }
 static inline void pysched_condition_destroy(pysched_condition *condition) { pthread_cond_destroy(condition); }
-static inline void pysched_condition_wait(pysched_condition *condition, pysched_mutex *mutex) {
-    pysched_mutex_left(mutex);
-    pthread_cond_wait(condition, &mutex->raw);
-    pysched_mutex_taken(mutex);
-}
 /* At most until `until_ns` of the monotonic clock (PYSCHED_NEVER: without limit). */
-static inline void pysched_condition_wait_until(pysched_condition *condition, pysched_mutex *mutex, int64_t until_ns) {
+static inline void pysched_raw_wait_until(pysched_condition *condition, pysched_raw_mutex *raw, int64_t until_ns) {
     if (until_ns == PYSCHED_NEVER) {
-        pysched_condition_wait(condition, mutex);
+        pthread_cond_wait(condition, raw);
         return;
     }
-    pysched_mutex_left(mutex);
 #  if defined(__APPLE__)
     int64_t left_ns = until_ns - pysched_monotonic_ns();
     struct timespec relative = {left_ns / 1000000000LL, left_ns % 1000000000LL};
-    if (left_ns > 0) pthread_cond_timedwait_relative_np(condition, &mutex->raw, &relative);
+    if (left_ns > 0) pthread_cond_timedwait_relative_np(condition, raw, &relative);
 #  else
     struct timespec absolute = {until_ns / 1000000000LL, until_ns % 1000000000LL};
-    pthread_cond_timedwait(condition, &mutex->raw, &absolute);
+    pthread_cond_timedwait(condition, raw, &absolute);
 #  endif
-    pysched_mutex_taken(mutex);
 }
 static inline void pysched_condition_signal(pysched_condition *condition) { pthread_cond_signal(condition); }
 static inline void pysched_condition_broadcast(pysched_condition *condition) { pthread_cond_broadcast(condition); }
 #endif
+
+static inline void pysched_condition_wait_checked(
+        pysched_condition *condition, pysched_mutex *mutex, int64_t until_ns) {
+    pysched_mutex_left(mutex);
+    pysched_raw_wait_until(condition, &mutex->raw, until_ns);
+    pysched_mutex_taken(mutex);
+}
+#define pysched_condition_wait_until(condition, mutex, until_ns) \
+    (PYSCHED_ASSERT_WHOLE(mutex), pysched_condition_wait_checked(condition, mutex, until_ns))
+#define pysched_condition_wait(condition, mutex) pysched_condition_wait_until(condition, mutex, PYSCHED_NEVER)
 
 #endif

@@ -12,6 +12,7 @@ from libc.stdint cimport uint32_t
 
 from .core cimport JOB, NATIVE, Core, References, Slot, core_new, core_release, drop, job_at, slot_at
 from .interpreter cimport ClearFunction, TraverseFunction, TypeSlots, VisitFunction
+from .invariants cimport core_watch
 from .keys cimport keys_at
 from .natives cimport Native, native_detach, native_release
 from .platform cimport lock, unlock
@@ -27,6 +28,7 @@ cdef class _Core:
         self.c = core_new()
         if self.c == NULL:
             raise MemoryError
+        core_watch(self.c)
 
     def __dealloc__(self):
         if self.c != NULL:               # there was memory for it
@@ -75,14 +77,16 @@ cdef int traverse(PyObject *self, VisitFunction visit, void *argument) noexcept:
     cdef Core *core = (<_Core>self).c
     cdef PyObject *key
     cdef uint32_t i = 1
+    cdef bint more = core != NULL
     cdef int result = traverse_members(self, visit, argument)
-    if core == NULL:
-        return result
-    while not result and i < core.slots.top:
+    while more and not result:
         lock(&core.mutex)
         result = traverse_slots(core, i, visit, argument)
-        unlock(&core.mutex)
         i += CHUNK_ITEMS
+        more = i < core.slots.top
+        unlock(&core.mutex)
+    if core == NULL:
+        return result
     if result:
         return result
     for i in range(1, core.keys.entries.top):

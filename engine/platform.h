@@ -49,6 +49,8 @@
 #if defined(_MSC_VER)
 static inline void pysched_atomic_increment(volatile long *value) { _InterlockedIncrement(value); }
 static inline long pysched_atomic_decrement(volatile long *value) { return _InterlockedDecrement(value); }
+static inline uint32_t pysched_peek(const uint32_t *word) { return *(const volatile uint32_t *)word; }
+static inline void pysched_poke(uint32_t *word, uint32_t value) { *(volatile uint32_t *)word = value; }
 static inline int pysched_bit_length(uint64_t value) {
     unsigned long index;
     if (_BitScanReverse(&index, (unsigned long)(value >> 32))) return (int)index + 33;
@@ -61,6 +63,9 @@ static inline void pysched_atomic_increment(volatile long *value) {
 static inline long pysched_atomic_decrement(volatile long *value) {
     return __atomic_sub_fetch(value, 1, __ATOMIC_ACQ_REL);
 }
+/* Of a word that a mutex guards, but for looks from outside, to which a value of a moment ago will do. */
+static inline uint32_t pysched_peek(const uint32_t *word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
+static inline void pysched_poke(uint32_t *word, uint32_t value) { __atomic_store_n(word, value, __ATOMIC_RELAXED); }
 static inline int pysched_bit_length(uint64_t value) {
     return value ? 64 - __builtin_clzll(value) : 0;
 }
@@ -299,7 +304,7 @@ static inline int pysched_waker_take(pysched_waker *waker) { return WaitForSingl
 #else  /* other POSIX systems */
 
 typedef struct {
-    pthread_mutex_t mutex;
+    pysched_raw_mutex mutex;
     pthread_cond_t condition;
     int open, woken;
 } pysched_waker;
@@ -308,7 +313,7 @@ static inline void pysched_waker_init(pysched_waker *waker) { waker->open = wake
 
 static inline int pysched_waker_open(pysched_waker *waker) {
     if (waker->open) return 0;
-    pthread_mutex_init(&waker->mutex, NULL);
+    pysched_raw_init(&waker->mutex);
     pysched_condition_init(&waker->condition);
     waker->woken = 0;
     waker->open = 1;
@@ -317,16 +322,16 @@ static inline int pysched_waker_open(pysched_waker *waker) {
 static inline void pysched_waker_close(pysched_waker *waker) {
     if (waker->open) {
         pthread_cond_destroy(&waker->condition);
-        pthread_mutex_destroy(&waker->mutex);
+        pysched_raw_destroy(&waker->mutex);
     }
     waker->open = 0;
 }
 static inline void pysched_waker_wake(pysched_waker *waker) {
     if (!waker->open) return;
-    pthread_mutex_lock(&waker->mutex);
+    pysched_raw_lock(&waker->mutex);
     waker->woken = 1;
     pthread_cond_signal(&waker->condition);
-    pthread_mutex_unlock(&waker->mutex);
+    pysched_raw_unlock(&waker->mutex);
 }
 /* Closes it in the child of a fork: to destroy a condition variable would be to wait for the parent's waiters. */
 static inline void pysched_waker_forget(pysched_waker *waker) { waker->open = 0; }
@@ -339,22 +344,22 @@ static inline int pysched_waker_wait(pysched_waker *waker, int signal_fd, int64_
     int64_t now_ns = pysched_monotonic_ns();
     int woken;
     if (signal_fd >= 0 && timeout_ns > 100000000LL) timeout_ns = 100000000LL;
-    pthread_mutex_lock(&waker->mutex);
+    pysched_raw_lock(&waker->mutex);
     if (!waker->woken)
-        pysched_condition_wait_until(
+        pysched_raw_wait_until(
             &waker->condition, &waker->mutex,
             timeout_ns < PYSCHED_NEVER - now_ns ? now_ns + timeout_ns : PYSCHED_NEVER);
     woken = waker->woken;
     waker->woken = 0;
-    pthread_mutex_unlock(&waker->mutex);
+    pysched_raw_unlock(&waker->mutex);
     return woken;
 }
 static inline int pysched_waker_take(pysched_waker *waker) {
     int taken;
-    pthread_mutex_lock(&waker->mutex);
+    pysched_raw_lock(&waker->mutex);
     taken = waker->woken;
     waker->woken = 0;
-    pthread_mutex_unlock(&waker->mutex);
+    pysched_raw_unlock(&waker->mutex);
     return taken;
 }
 

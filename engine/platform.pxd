@@ -1,6 +1,6 @@
 """Declarations of `platform.h` and `mutex.h`: mutex, waker, clocks, fork hooks; none needs the GIL."""
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 
 cdef extern from "platform.h" nogil:
@@ -14,6 +14,10 @@ cdef extern from "platform.h" nogil:
     void lock "pysched_mutex_lock"(Mutex *mutex) noexcept
     void unlock "pysched_mutex_unlock"(Mutex *mutex) noexcept
     void mutex_renew "pysched_mutex_renew"(Mutex *mutex) noexcept
+    # In a debug build, asks `broken(guarded)` whenever the mutex is given back, and ends the process if it is not NULL.
+    void mutex_watch "pysched_mutex_watch"(
+        Mutex *mutex, const char *(*broken)(void *) noexcept nogil, void *guarded
+    ) noexcept
 
     # Nothing, unless it is a debug build.
     const bint DEBUG "PYSCHED_DEBUG"
@@ -55,6 +59,8 @@ cdef extern from "platform.h" nogil:
 
     void atomic_increment "pysched_atomic_increment"(long *value) noexcept
     long atomic_decrement "pysched_atomic_decrement"(long *value) noexcept
+    uint32_t peek "pysched_peek"(const uint32_t *word) noexcept      # without the mutex that guards it
+    void poke "pysched_poke"(uint32_t *word, uint32_t value) noexcept      # with it
     int bit_length "pysched_bit_length"(uint64_t value) noexcept
 
     int at_fork "pysched_at_fork"(

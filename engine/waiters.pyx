@@ -5,7 +5,7 @@ from libc.stdlib cimport free
 
 from .core cimport Core, Permit, Waiter
 from .memory cimport allocate_zeroed, refused
-from .platform cimport DEBUG, Mutex, lock, mutex_init, unlock
+from .platform cimport DEBUG, Mutex, lock, mutex_init, peek, poke, unlock
 
 from time import monotonic
 
@@ -69,7 +69,7 @@ cdef int permit_wait(Permit *permit, Mutex *mutex, object timeout) except -1:
 cdef void core_notify(Core *core) noexcept nogil:
     """Makes every waiting thread look at its condition again.  No mutex held."""
     cdef Waiter *waiter
-    if core.waiters == NULL:             # who lists itself now looks at its condition afterwards
+    if not peek(&core.waiter_count):     # who lists itself now looks at its condition afterwards
         return
     lock(&core.mutex)
     waiter = core.waiters
@@ -111,6 +111,7 @@ cdef bint core_wait_for(Core *core, object predicate, object timeout, Waiter *wa
         lock(&core.mutex)
         waiter.next = core.waiters
         core.waiters = waiter
+        poke(&core.waiter_count, core.waiter_count + 1)
         unlock(&core.mutex)
         while not predicate():
             PyErr_CheckSignals()         # one that came while this thread was not asleep interrupts no sleep
@@ -126,6 +127,7 @@ cdef bint core_wait_for(Core *core, object predicate, object timeout, Waiter *wa
             link = &link[0].next
         if link[0] == waiter:            # not there in a forked child
             link[0] = waiter.next
+            poke(&core.waiter_count, core.waiter_count - 1)
         unlock(&core.mutex)
         if made != NULL:
             waiter_free(made)
@@ -151,7 +153,11 @@ cdef class WakeEvent:
 
     def is_set(self):
         """Whether it was set since the last `clear`."""
-        return self.flag
+        cdef bint flag
+        lock(&self.mutex)
+        flag = self.flag
+        unlock(&self.mutex)
+        return flag
 
     def set(self):
         """Ends the wait in progress, or the next one."""
@@ -168,6 +174,6 @@ cdef class WakeEvent:
 
     def wait(self, timeout=None):
         """Waits until it is set, at most `timeout` seconds (None: without limit).  It may return early."""
-        if not self.flag:
+        if not self.is_set():
             permit_wait(&self.permit, &self.mutex, timeout)
-        return self.flag
+        return self.is_set()

@@ -130,8 +130,8 @@ class Runner:
 
     def is_calling(self, reference: int) -> bool:
         """Whether an attempt of that job is in progress, given up or not; O(runs)."""
-        runs = [*self.open.get(reference, ()), *(run for run in self.abandoned if run.ticket.reference == reference)]
-        return any(run.calling for run in runs)
+        abandoned = [run for run in list(self.abandoned) if run.ticket.reference == reference]
+        return any(run.calling for run in [*self.open.get(reference, ()), *abandoned])
 
     def all_open(self) -> list[ManagedRun]:
         return [run for runs in list(self.open.values()) for run in list(runs)]
@@ -445,6 +445,7 @@ class ManagedRun:
         for retry in list(self.retries.values()):
             if retry.cancel():
                 self.end(error)
+                self.leave()  # no attempt will: a time-out that came before the retry was there took it for abandoned
 
     def forget_thread(self) -> None:
         """In a child: a call that went on is the parent's; should it be this thread's, it has no consequences."""

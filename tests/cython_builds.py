@@ -30,14 +30,21 @@ setup(
 INSTALLED = str(Path(pysched.__file__).parent.parent)
 
 
-def build_module(source: Path, folder: Path) -> ModuleType:
-    """Compile the module `source` in `folder`, and import it from there."""
+def compile_module(source: Path, folder: Path) -> Path:
+    """Compile the module `source` in `folder`: the file made there."""
     name = source.stem
     (folder / source.name).write_bytes(source.read_bytes())
     command = [sys.executable, "-c", _SETUP, name, INSTALLED]
     process = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert process.returncode == 0, (process.stdout + process.stderr)[-4000:]
     [built] = [path for path in folder.iterdir() if path.suffix in {".pyd", ".so"}]
+    return built
+
+
+def build_module(source: Path, folder: Path) -> ModuleType:
+    """Compile the module `source` in `folder`, and import it from there."""
+    name = source.stem
+    built = compile_module(source, folder)
     spec = importlib.util.spec_from_file_location(name, built)
     assert spec is not None
     assert spec.loader is not None

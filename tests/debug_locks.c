@@ -5,11 +5,14 @@
 
 static pysched_mutex mutex, other;
 static pysched_condition condition;
+static pysched_waker waker;
 
 static void *lock_it(void *nothing) {
     pysched_mutex_lock(&mutex);
     return nothing;
 }
+
+static const char *what_is_broken(void *guarded) { return *(int *)guarded ? "what it guards is broken" : NULL; }
 
 static void in_another_thread(void) {
     pthread_t thread;
@@ -39,7 +42,16 @@ int main(int count, char **arguments) {
         pysched_mutex_lock(&mutex);
         PYSCHED_ASSERT_FREE(&other);
         break;
+    case '5':
+    case '6':
+        pysched_mutex_watch(&mutex, what_is_broken, &fault);
+        pysched_mutex_lock(&mutex);
+        if (fault == '6') pysched_condition_wait_until(&condition, &mutex, pysched_monotonic_ns());
+        pysched_mutex_unlock(&mutex);
+        break;
     default:
+        fault = 0;
+        pysched_mutex_watch(&mutex, what_is_broken, &fault);
         pysched_mutex_lock(&mutex);
         PYSCHED_ASSERT_HELD(&mutex);
         pysched_condition_wait_until(&condition, &mutex, pysched_monotonic_ns());
@@ -52,6 +64,13 @@ int main(int count, char **arguments) {
         ++*mutex.held();               /* it was the other thread's count that renew took back */
         pysched_mutex_lock(&mutex);
         pysched_mutex_unlock(&mutex);
+        PYSCHED_ASSERT_FREE(&mutex);
+        pysched_waker_init(&waker);
+        if (pysched_waker_open(&waker)) return 1;
+        if (pysched_waker_wait(&waker, -1, 1000)) return 2;      /* nobody has woken it */
+        pysched_waker_wake(&waker);
+        if (!pysched_waker_wait(&waker, -1, PYSCHED_NEVER)) return 3;
+        pysched_waker_close(&waker);
         PYSCHED_ASSERT_FREE(&mutex);
     }
     return 0;

@@ -158,3 +158,28 @@ def test_a_handler_that_raises_makes_nobody_wait_for_ever_for_a_stop(make_engine
         engine._check()
         if not intruder.came:
             break
+
+
+@pytest.mark.parametrize(
+    "workers",
+    [{}, {"executor": 2}, {"executor": 2, "daemon": True}],
+    ids=["inline", "two workers", "two daemon workers"],
+)
+def test_a_stop_and_a_start_in_the_middle_of_a_start_give_one_loop(make_engine, workers, logged):
+    """The start that was interrupted must not take the later one's place for its own."""
+
+    def count(name: str) -> int:
+        return [thread.name for thread in threading.enumerate()].count(name)
+
+    for moment in itertools.count(1):
+        engine = make_engine(**workers, name="only")
+        with Intruder(moment, lambda engine=engine: [engine.stop(0), engine.start()]) as intruder:
+            engine.start()
+        ran = threading.Event()
+        engine.call_later(0, ran.set)
+        assert ran.wait(WAIT)
+        assert wait_until(lambda: count("only") == 1 and count("only-worker_0") <= 1)
+        assert engine.stop(WAIT)
+        assert wait_until(lambda: count("only") == count("only-worker_0") == 0)
+        if not intruder.came:
+            break

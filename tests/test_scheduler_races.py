@@ -380,3 +380,51 @@ def test_what_happens_to_a_job_that_has_no_name_yet(scheduler, clock, monkeypatc
     assert ran == []
     scheduler._check()
     assert "other" in {job["id"] for job in scheduler.list_jobs()} or not meanwhile.startswith("remove")
+
+
+# A time-out between a failure and its retry.
+
+
+@pytest.mark.parametrize("end", ["by itself", "removed", "shut down"])
+def test_a_run_that_times_out_while_its_retry_is_prepared_does_not_go_on(make_scheduler, clock, end):
+    """It was taken for abandoned, its call being about to end, and with the retry went who would have said so."""
+    scheduler = make_scheduler(clock=clock, on_error=nothing)
+    scheduler.start_background()
+
+    def fail():
+        raise ValueError
+
+    def time_passes(event):
+        clock.sleep("2s")
+        if end == "removed":
+            scheduler.remove_job("k")
+        elif end == "shut down":
+            scheduler.shutdown(wait=False)
+
+    scheduler.on("retry", time_passes)
+    scheduler.every("1000h", fail, id="k", immediate=True, max_retries=1, timeout=1)
+    clock.advance(0)
+    assert scheduler.stats().abandoned == 0
+    assert scheduler._runner.abandoned == {}
+    assert scheduler.shutdown() == []
+
+
+def test_others_time_out_while_a_job_is_removed(make_scheduler, clock):
+    """Whether the removed one is in a call is asked of all runs that were abandoned, which other threads change."""
+    scheduler = make_scheduler(clock=clock)
+    runner = scheduler._runner
+
+    class Restless:
+        """An abandoned run, at a look at which another comes."""
+
+        calling = False
+
+        @property
+        def ticket(self):
+            runner.abandoned[Restless()] = None
+            return SimpleNamespace(reference=0)
+
+    runner.abandoned[Restless()] = None
+    runner.abandoned[Restless()] = None
+    assert not runner.is_calling(1)
+    runner.abandoned.clear()
