@@ -197,6 +197,27 @@ def in_threads(*functions: Callable[[], object]) -> None:
             future.result(4 * WAIT)
 
 
+def while_at_work(look: Callable[[], object], *work: Callable[[], object]) -> None:
+    """Run `work` at once, each on its own thread, and `look` again and again on one more until all of it has ended.
+
+    With a pause after each look: who takes a lock again as soon as it is released starves those that wait for it.
+    """
+    over = threading.Event()
+
+    def watch() -> None:
+        look()
+        while not over.wait(0.001):
+            look()
+
+    def run() -> None:
+        try:
+            in_threads(*work)
+        finally:
+            over.set()
+
+    in_threads(run, watch)
+
+
 @contextmanager
 def unchanged(engine: Any) -> Iterator[None]:
     """Asserts that the body changes nothing of `engine` that can be seen."""

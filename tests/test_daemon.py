@@ -9,7 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from support import TOMORROW, WAIT, SteppedClock, in_threads, nothing, pause, threads_of, wait_until
+from support import TOMORROW, WAIT, SteppedClock, in_threads, nothing, pause, threads_of, wait_until, while_at_work
 
 
 @pytest.fixture
@@ -475,7 +475,6 @@ def test_whatever_a_callback_raises_its_worker_lives_on(make_engine, error):
 
 def test_every_invariant_holds_while_threads_add_and_cancel(make_engine):
     engine = make_engine(3, daemon=True)
-    over = threading.Event()
 
     def churn(seed):
         rng = random.Random(seed)
@@ -487,16 +486,8 @@ def test_every_invariant_holds_while_threads_add_and_cancel(make_engine):
         for handle in handles:
             handle.cancel()
 
-    def check():
-        while not over.is_set():
-            engine._check()
-
-    def work():
-        in_threads(lambda: churn(1), lambda: churn(2))
-        over.set()
-
     with engine:
-        in_threads(work, check)
+        while_at_work(engine._check, lambda: churn(1), lambda: churn(2))
         assert engine.wait_idle(WAIT)
         stats = engine.stats()
         assert stats.scheduled == stats.started + stats.cancelled

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 from jobs import Jobs, S
-from support import WAIT, SteppedClock, assert_quiet, in_threads, nothing, run_python, wait_until
+from support import WAIT, SteppedClock, assert_quiet, in_threads, nothing, run_python, wait_until, while_at_work
 
 pytestmark = pytest.mark.real_time
 HOUR = 3600.0
@@ -208,7 +208,6 @@ def test_four_threads_that_start_an_engine_start_one_loop(make):
 def test_snapshots_while_jobs_come_and_go(make):
     jobs = make(2)
     kept = [jobs.every(HOUR, nothing) for _ in range(200)]
-    over = threading.Event()
 
     def churn():
         for number in range(300):
@@ -219,18 +218,16 @@ def test_snapshots_while_jobs_come_and_go(make):
                 jobs.regrid(mine[1], HOUR)
             for each in mine:
                 jobs.remove(each)
-        over.set()
 
-    def watch():
-        while not over.is_set():
-            found = jobs.snapshots()
-            assert [each.reference for each in found if each.reference in set(kept)] == kept
-            assert all(a.order < b.order for a, b in pairwise(found))
-            assert all(0 <= each.active <= each.running <= each.instances for each in found)
-            jobs._check()
+    def look():
+        found = jobs.snapshots()
+        assert [each.reference for each in found if each.reference in set(kept)] == kept
+        assert all(a.order < b.order for a, b in pairwise(found))
+        assert all(0 <= each.active <= each.running <= each.instances for each in found)
+        jobs._check()
 
     jobs.start()
-    in_threads(churn, watch)
+    while_at_work(look, churn)
     assert wait_until(lambda: len(jobs) == 200)
     assert [each.reference for each in jobs.snapshots()] == kept
 

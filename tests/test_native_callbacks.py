@@ -13,7 +13,7 @@ import pytest
 from conftest import chosen_engines
 from cython_builds import build_module
 from failures import IN_C, Case, fail_in_turn
-from support import WAIT, SteppedClock, assert_quiet, in_threads, nothing, pause, run_python, wait_until
+from support import WAIT, SteppedClock, assert_quiet, nothing, pause, run_python, wait_until, while_at_work
 
 from pysched import TimerLimitError
 from pysched.testing import ManualClock
@@ -468,21 +468,9 @@ def test_the_interpreter_ends_while_they_run(options, native):
 @pytest.mark.stress
 def test_threads_of_c_add_and_cancel_while_the_collector_looks(running, probe, native):
     """The table grows meanwhile without the GIL; every argument is released once."""
-    over = threading.Event()
     done = []
-
-    def collect():
-        while not over.is_set():
-            gc.collect()
-
-    def work():
-        try:
-            done.append(native.in_c_threads(running.timers, probe, 20_000, 2 * MS))
-        finally:
-            over.set()
-
     running.engine.call_every(0.001, len, [])
-    in_threads(collect, work)
+    while_at_work(gc.collect, lambda: done.append(native.in_c_threads(running.timers, probe, 20_000, 2 * MS)))
     [(added, cancelled)] = done
     assert added == 40_000
     assert wait_until(lambda: probe.released == added)
