@@ -75,7 +75,10 @@ class SystemClock:
 
 
 class Driven(Protocol):
-    """What a `DrivingClock` runs: an engine, or a scheduler above one."""
+    """What a `DrivingClock` runs: an engine, or a scheduler above one.
+
+    Or an event loop, which has `_next_step_ns` besides: when it is to be run although a callback sleeps, or None.
+    """
 
     def _next_due_ns(self) -> int | None:
         """Due time of the earliest live timer; None if there is none or it never comes."""
@@ -125,6 +128,7 @@ class DrivingClock(ABC):
     def sleep_until(self, over: Callable[[], bool], duration: float | None) -> None:
         """Let `duration` seconds pass, or less once ``over()``; nothing starts meanwhile but time-outs of runs.
 
+        What a loop has begun goes on.
         Without limit if `duration` is None: RuntimeError if no time-out is left that could end it.
         """
 

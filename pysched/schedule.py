@@ -263,7 +263,9 @@ def _mask(field: _Field, items: list[str], hashed: str | None) -> int:
             elif match := _ITEM.fullmatch(item):
                 mask |= _range_mask(field, match["first"], match["last"], match["step"])
             else:
-                raise ValueError("it cannot be read" if item else "a part of the list is missing")
+                raise ValueError(
+                    "it is none of *, N, A-B and these with a step, /N" if item else "a part of the list is missing"
+                )
     return mask
 
 
@@ -297,7 +299,13 @@ def _check_forward(low: int, high: int) -> None:
 
 def _value(field: _Field, text: str) -> int:
     """A number or, in the fields of months and weekdays, the first three letters of a name in any case."""
-    value = field.low + field.names.index(text.lower()) if text.lower() in field.names else _number(text)
+    name = text.lower()
+    if name in field.names:
+        value = field.low + field.names.index(name)
+    elif field.names and not text.isdigit():
+        raise ValueError(f"{shown(text)} is neither a number nor one of {', '.join(field.names).upper()}")
+    else:
+        value = _number(text)
     if not field.low <= value <= field.high:
         raise ValueError(f"{value} is not within {field.low}-{field.high}")
     return value
@@ -312,7 +320,7 @@ def _step(text: str) -> int:
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{shown(text)} is no number that may stand here")
+        raise ValueError(f"{shown(text)} is no number")
     digits = text.lstrip("0")
     if len(digits) > 10 or int(digits or "0") > _LARGEST:
         raise ValueError(f"{shown(text)} is beyond 32 bits")
@@ -343,7 +351,7 @@ def _nth_weekdays(text: str) -> tuple[tuple[int, int], ...]:
         with _named(_WEEKDAY, item):
             match = _NTH.fullmatch(item)
             if match is None:
-                raise ValueError("it cannot be read" if "#" in item else "it cannot stand beside the likes of 5#2")
+                raise ValueError("it is not like 5#2" if "#" in item else "it cannot stand beside the likes of 5#2")
             weekday, n = _value(_WEEKDAY, match["weekday"]), _number(match["n"])
             if not 1 <= n <= 5:
                 raise ValueError(f"{n} is not within 1-5")

@@ -113,7 +113,8 @@ class ManualClock(DrivingClock):
     def sleep(self, duration: float | str | timedelta) -> None:
         """Let `duration` pass without starting anything but time-outs: what comes due meanwhile will be late.
 
-        The `time.sleep` of callbacks under test; it also works outside of them. O(1).
+        Coroutines that have begun go on, but for those of a loop that this is called inside of. The `time.sleep` of
+        callbacks under test; it also works outside of them. O(1).
 
         Raises:
             TypeError, ValueError: `duration` is none; the time has not moved.
@@ -129,14 +130,20 @@ class ManualClock(DrivingClock):
 
     def _sleep(self, over: Callable[[], bool], length: int | None) -> None:
         target = NEVER if length is None else min(self._time_ns + length, NEVER)
-        while not over() and (alarm := self._earliest(target, "_next_alarm_ns")) is not None:
-            due, driven = alarm
-            self._move_to(due)
-            driven._run_alarm()
-        if not over():
-            if length is None:
+        while not over():
+            alarm = self._earliest(target, "_next_alarm_ns")
+            if alarm is None and length is None:
                 raise RuntimeError("what this waits for never comes: time moves on this thread only")
-            self._move_to(target)
+            step = self._earliest(target if alarm is None else alarm[0] - 1, "_next_step_ns")
+            if step is not None:
+                self._move_to(step[0])
+                step[1]._run_next(self._time_ns)
+            elif alarm is not None:
+                self._move_to(alarm[0])
+                alarm[1]._run_alarm()
+            else:
+                self._move_to(target)
+                return
 
     def step_wall(self, duration: float | str | timedelta) -> None:
         """Set the wall clock forward by `duration`, back if it is negative ("-1h"); monotonic time stands still.
@@ -216,7 +223,7 @@ class ManualClock(DrivingClock):
         candidates = [
             (due, age, driven)
             for age, driven in list(self._driven.items())
-            if (due := getattr(driven, question)()) is not None and due <= target
+            if (ask := getattr(driven, question, None)) and (due := ask()) is not None and due <= target
         ]
         if not candidates:
             return None

@@ -114,8 +114,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._run_ready()
         return False
 
+    def _next_step_ns(self) -> int | None:
+        """While a callback sleeps, coroutines go on as on a thread of their own; but not while one of them sleeps."""
+        if self.is_running() or asyncio._get_running_loop() is not None:
+            return None
+        return self._next_due_ns()
+
     def _next_alarm_ns(self) -> int | None:
-        """None: while a callback sleeps only time-outs of runs fire."""
+        """None: it has no time-outs of runs."""
 
     def _run_alarm(self) -> None:
         """There is none."""

@@ -179,7 +179,7 @@ def check_zone(text):
 
 def check_setting(text):
     """A value of TZ, which never makes a start fail."""
-    with mock.patch.object(os, "environ", {"TZ": text}), mock.patch.object(zones, "_logger"):
+    with mock.patch.object(os, "environ", {"TZ": text}), mock.patch.object(zones, "log_warning"):
         zone, message = refusal(zones.system_zone)
     assert message is None
     check_usable(zone)

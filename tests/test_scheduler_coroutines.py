@@ -7,6 +7,7 @@ import contextvars
 import functools
 import gc
 import inspect
+import itertools
 import sys
 import threading
 import weakref
@@ -798,3 +799,60 @@ def test_nothing_is_said_at_the_end_of_a_program_about_what_still_ran(engine_nam
         clock.advance(5)
     """
     assert_quiet(run_python(program, engine=engine_name))
+
+
+# While a callback sleeps
+
+
+@pytest.mark.parametrize("order", ["coroutine", "alarm"])
+def test_coroutines_go_on_while_a_function_sleeps(scheduler, clock, order):
+    """Its time-out comes only if it is late by its own doing."""
+    seen = []
+
+    async def takes(seconds):
+        await asyncio.sleep(seconds)
+        seen.append(clock.time())
+
+    limit = {"coroutine": 60, "alarm": 3}[order]
+    ids = [scheduler.after(10, takes, args=[5], timeout=limit), scheduler.after(10, lambda: clock.sleep(100))]
+    infos = []
+    scheduler.on("succeeded", infos.append)
+    scheduler.on("timeout", infos.append)
+    clock.advance(10)
+    assert clock.time() == 110
+    assert seen == ([15.0] if order == "coroutine" else [])
+    assert scheduler.wait_idle(0)
+    scheduler.shutdown()
+    ended = next(event for event in infos if event.job_id == ids[0])
+    assert ended.event == ("succeeded" if order == "coroutine" else "timeout")
+
+
+def test_a_wait_without_limit_is_not_for_coroutines_that_go_on_for_ever(scheduler, clock, logged):
+    async def ticks():
+        for _ in itertools.count():
+            await asyncio.sleep(1)
+
+    scheduler.after(1, ticks)
+    scheduler.after(1, lambda cancel: cancel.wait())
+    clock.advance(5)
+    assert "what this waits for never comes" in logged[0][1]
+    assert clock.time() == 5
+
+
+def test_a_sleep_in_a_coroutine_holds_up_the_others(scheduler, clock):
+    """It blocks their loop."""
+    seen = []
+
+    async def blocks():
+        clock.sleep(10)
+
+    async def waits():
+        await asyncio.sleep(5)
+        seen.append(clock.time())
+
+    scheduler.after(1, waits)
+    scheduler.after(2, blocks)
+    clock.advance(2)
+    assert seen == []
+    clock.advance(0)
+    assert seen == [12.0]
