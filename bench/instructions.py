@@ -69,6 +69,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"not compared: {reason}")
         return 0
     grown = compare(counts, baseline["instructions"])
+    if grown:  # where malloc finds its memory moves a count now and then by some percent: not twice
+        again = count()
+        grown = [name for name in compare(again, baseline["instructions"]) if name in grown]
     if grown:
         print(f"grown by more than {TOLERANCE:.0%}: {', '.join(grown)}. If that is its price: ci/instructions --update")
     return bool(grown)

@@ -32,17 +32,24 @@ if os.name == "posix":
 PY
 }
 
-# build_requirements PYTHON: what [build-system] of pyproject.toml asks for, one a line.
-build_requirements() {
-    "$1" - <<'PY'
+# requirements PYTHON EXTRAS: what the [build-system] of pyproject.toml and these extras ask for, one a line.
+requirements() {
+    "$1" - "$2" <<'PY'
+import sys
 try:
     import tomllib
 except ImportError:  # before 3.11
     from pip._vendor import tomli as tomllib
 with open("pyproject.toml", "rb") as file:
-    print(*tomllib.load(file)["build-system"]["requires"], sep="\n")
+    project = tomllib.load(file)
+print(*project["build-system"]["requires"], sep="\n")
+for extra in filter(None, sys.argv[1].split(",")):
+    print(*project["project"]["optional-dependencies"][extra], sep="\n")
 PY
 }
+
+# all_extras OLD NEW: both, each once.
+all_extras() { printf '%s\n' "$1" "$2" | tr ',' '\n' | sed '/^$/d' | sort -u | paste -sd, -; }
 
 # make_venv VENV: make it with the chosen Python, unless it exists, works, and is of that Python.
 make_venv() {
@@ -69,16 +76,19 @@ prepare() {
     fi
     recipe=$(cat pyproject.toml setup.py | cksum)
     switches="debug=${PYSCHED_DEBUG:-0} portable=${PYSCHED_PORTABLE:-0} sanitize=${PYSCHED_SANITIZE:-0} coverage=${PYSCHED_COVERAGE:-0}"
-    extras=${extras:-$old_extras}  # who needs none is content with more
+    extras=$(all_extras "$old_extras" "$extras")  # what another command needs stays installed
 
     # The stamp's time is that of the start: what is edited during a build is built the next time.
     printf '%s\n' "$recipe" "$extras" "$switches" >"$stamp.new"
     if [[ $recipe != "$old_recipe" || $extras != "$old_extras" ]]; then
-        say "building pysched and installing it${extras:+ with [$extras]} into $venv: a minute or two"
-        build_requirements "$python" >"$venv/build-requirements.txt"
-        "$python" "${pip[@]}" install --upgrade pip -r "$venv/build-requirements.txt"
+        requirements "$python" "$extras" >"$venv/requirements.txt"
+        say "installing what${extras:+ [$extras]} needs into $venv"
+        "$python" "${pip[@]}" install --upgrade pip -r "$venv/requirements.txt"
+    fi
+    if [[ $recipe != "$old_recipe" ]]; then
+        say "building pysched and installing it: a minute or two"
         # setuptools warns of every editable install that its folder comes first on sys.path: here it should.
-        PYTHONWARNINGS=ignore "$python" "${pip[@]}" install --no-build-isolation --editable ".${extras:+[$extras]}"
+        PYTHONWARNINGS=ignore "$python" "${pip[@]}" install --no-build-isolation --editable .
     elif [[ $switches != "$old_switches" || -n $(find engine -newer "$stamp" -print -quit) ]]; then
         say "building what changed in engine/"
         "$python" setup.py --quiet build_ext --inplace

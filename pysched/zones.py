@@ -47,7 +47,10 @@ def parse_zone(value: str | tzinfo | None, name: str = "timezone") -> tzinfo:
         raise TypeError(f"{name} must be the name of a time zone, a tzinfo or None, got {type(value).__name__}")
     zone = _named(value)
     if zone is None:
-        raise ValueError(f"{name} must be the name of a time zone, got {shown(value)}, which is not known")
+        raise ValueError(
+            f"{name} must be the name of a time zone, got {shown(value)}, which is not known: names are like "
+            "Europe/Paris, an offset is a datetime.timezone"
+        )
     return zone
 
 
