@@ -149,7 +149,8 @@ cdef int submit_drains(Dispatcher self, object pool, uint32_t epoch) except -1:
         lock(&core.mutex)
         drains_summon(core)
         # Daemon workers are all there: one that leads, or is about to, sees for itself what is ready.
-        wanted = drains_wanted(core) if core.phase == STARTED and pool is not None else 0
+        # A loop whose start is over, as a drain has failed, must not send one of its own in place of the next start's.
+        wanted = drains_wanted(core) if core.epoch == epoch and core.phase == STARTED and pool is not None else 0
         core.drains += wanted != 0
         unlock(&core.mutex)
         if not wanted:
@@ -158,7 +159,7 @@ cdef int submit_drains(Dispatcher self, object pool, uint32_t epoch) except -1:
             future = pool.submit(_drain, self, epoch, own)
         except BaseException:
             lock(&core.mutex)
-            core.drains -= 1
+            core.drains -= core.epoch == epoch and core.drains != 0
             unlock(&core.mutex)
             raise
         future.add_done_callback(partial(_drain_done, self, epoch))

@@ -110,7 +110,7 @@ def test_a_stop_from_a_callback_ends_the_idle_worker_too(idle):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_child_starts_with_workers_of_its_own(idle):
+def test_after_a_fork_the_child_has_workers_of_its_own(idle):
     child = os.fork()
     if child == 0:
         status = 1

@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
 import pytest
-from support import TOMORROW, WAIT, nothing, on_workers
+from support import TOMORROW, WAIT, nothing, on_workers, wait_until
 
 from pysched.clock import SystemClock
 from pysched.testing import ManualClock
@@ -145,3 +145,44 @@ def test_a_clock_that_fails_after_a_callback_leaves_no_trace_of_the_run(make_eng
 def test_a_handle_that_no_engine_made_is_refused(impl):
     with pytest.raises((TypeError, AttributeError)):
         impl.TimerHandle.__new__(impl.TimerHandle).cancel()
+
+
+def test_a_loop_whose_start_is_over_sends_no_drain_in_place_of_the_next_ones(compiled, logged, monkeypatch):
+    """A drain fails while the loop hands over, and a start comes before the loop has seen it."""
+
+    class FailsOnce(SystemClock):
+        fails = True
+
+        def time_ns(self):
+            if self.fails and "-worker" in threading.current_thread().name:
+                self.fails = False
+                raise ZeroDivisionError
+            return super().time_ns()
+
+    engine, started_anew, loops, ran = compiled.Engine(2, clock=FailsOnce()), threading.Event(), [], []
+    submit = ThreadPoolExecutor.submit
+
+    def submit_late(*given):
+        if not loops:
+            loops.append(threading.current_thread())
+            future = submit(*given)
+            assert started_anew.wait(WAIT)
+            return future
+        if threading.current_thread() is not loops[0]:
+            loops[0].join(WAIT)
+        return submit(*given)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", submit_late)
+    for number in range(2):
+        engine.call_later(0, ran.append, number)
+    engine.start()
+    assert wait_until(lambda: loops and not engine.running)
+    engine.start()
+    started_anew.set()
+    assert wait_until(lambda: sorted(ran) == [0, 1])
+    assert engine.wait_idle(WAIT)
+    engine.call_later(0, ran.append, 2)
+    assert wait_until(lambda: len(ran) == 3)
+    assert engine.stop(WAIT)
+    engine._check()
+    assert ["ZeroDivisionError" in text for _, text, _ in logged] == [True]
