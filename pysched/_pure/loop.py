@@ -168,14 +168,13 @@ class Loop:
         """
         core = self._core
         with core.lock:
-            current = core.session
             if core.closed:
                 return None
-            if current is None:
-                core.begin(session)
+            if core.begin(session):
                 return True
-            resumed = resume and current.stopping and current.failure is None
-            if resumed:
+            current = core.session  # None: a signal handler has come in, and stopped it
+            resumed = resume and current is not None and current.stopping and current.failure is None
+            if current is not None and resumed:
                 current.wake.set()
                 core.announce()
                 current.stopping = False
