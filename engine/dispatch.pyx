@@ -142,14 +142,19 @@ cdef int run_loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signa
 
 cdef int abort(Dispatcher self, object pool, uint32_t epoch) except -1:
     """Makes the core a stopped one if the loop of this start has not left by itself; lets go of a pool of our own."""
+    abandon(self, epoch)
+    end_pool(self, pool)
+    return 0
+
+
+cdef void abandon(Dispatcher self, uint32_t epoch) noexcept:
+    """Makes the core a stopped one if the loop of this start has not left by itself."""
     cdef Core *core = self.c
     lock(&core.mutex)
     if core.epoch == epoch and core.phase != STOPPED:
         leave_loop(core)
     unlock(&core.mutex)
     self.wake()                          # of daemon workers one may sleep in the loop's place
-    end_pool(self, pool)
-    return 0
 
 
 cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) except -1:
@@ -165,13 +170,14 @@ cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) 
         unlock(&core.mutex)
         run_loop(self, pool, epoch, signals, runner)
     except BaseException as error:
-        if self.awaited:
+        abandon(self, epoch)             # first: nothing starts while this is told, a drain that a pool has kept say
+        if self.awaited:                 # by one that joins this thread
             self.failure = error
         try:
             if not (lifecycle.exiting() or (signals is not None and is_interrupt(error))):
                 log_error(f"{self.name}: the loop has ended", error)
         finally:
-            abort(self, pool, epoch)     # last: it lets a run() that waits go on
+            end_pool(self, pool)
         raise
     finally:
         sleep_slack(slack)

@@ -582,7 +582,7 @@ cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1:
             continue
         drain_occupied(core, turn.now)
         over = call_run(self, &turn, False)
-    if core.epoch == epoch and core.drains:      # a pool may keep one that it has refused
+    if core.epoch == epoch and core.drains:      # a pool of a user's make may run one twice
         core.drains -= 1
     # The loop may sleep past the next timer because this drain was there, or because it was held back until now.
     wake = core_sleeps_too_long(core)

@@ -142,6 +142,11 @@ cdef int start_workers(Dispatcher self, uint32_t epoch) except -1:
 
 
 cdef int submit_drains(Dispatcher self, object pool, uint32_t epoch) except -1:
+    """Submits the drains that are wanted.  What the pool raises must end the loop, as of that start.
+
+    A pool that has no new thread for a drain says no and keeps it: another thread may come to it later.  So it stays
+    counted, and counts itself out then.
+    """
     cdef Core *core = self.c
     cdef uint32_t wanted
     own = pool if self.executor is None else None
@@ -155,13 +160,7 @@ cdef int submit_drains(Dispatcher self, object pool, uint32_t epoch) except -1:
         unlock(&core.mutex)
         if not wanted:
             return 0
-        try:
-            future = pool.submit(_drain, self, epoch, own)
-        except BaseException:
-            lock(&core.mutex)
-            core.drains -= core.epoch == epoch and core.drains != 0
-            unlock(&core.mutex)
-            raise
+        future = pool.submit(_drain, self, epoch, own)
         future.add_done_callback(partial(_drain_done, self, epoch))
 
 

@@ -65,7 +65,8 @@ class JobBook:
         """Raises KeyError for an unknown id."""
         if not isinstance(job_id, str):
             raise KeyError(job_id)
-        reference = self.ids.get(job_id) or self._of_default_id(job_id)
+        plain = str.__str__(job_id)  # as it was entered, however a subclass hashes and compares
+        reference = self.ids.get(plain) or self._of_default_id(plain)
         if not reference:
             raise KeyError(job_id)
         return reference

@@ -267,7 +267,7 @@ def _tags(tags: object) -> frozenset[str]:
     for tag in found:
         if not isinstance(tag, str):
             raise TypeError(f"tags must be an iterable of str, got a {type(tag).__name__} in it")
-    return frozenset(found)
+    return frozenset(map(str.__str__, found))
 
 
 def _items(value: object, name: str) -> tuple[Any, ...]:

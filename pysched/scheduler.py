@@ -358,5 +358,6 @@ class Scheduler(Life):
             raise TypeError(f"tag must be a str, got {type(tag).__name__}")
         found: list[Snapshot] = self._engine.snapshots()
         if tag is not None:
-            found = [each for each in found if tag in self._book.options_of(each.reference).tags]
+            plain = str.__str__(tag)
+            found = [each for each in found if plain in self._book.options_of(each.reference).tags]
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
@@ -73,7 +74,9 @@ def nothing(*args: object) -> None:
 class Intruder:
     """Runs `act` once at the `moment`-th of the moments at which CPython may let a signal handler or a destructor in.
 
-    Those are, in the library's Python code, the start of each function and the return of each function in C.
+    Those are, in the library's Python code, the start of each function and the return of each function in C. No
+    collection of garbage is among them, which comes when it likes: what is raised in a callback of a weak reference to
+    an older engine goes nowhere.
     """
 
     def __init__(self, moment: int, act: Callable[[], object]) -> None:
@@ -83,11 +86,15 @@ class Intruder:
 
     def __enter__(self) -> Intruder:
         self._before = sys.getprofile()
+        self._collects = gc.isenabled()
+        gc.disable()
         sys.setprofile(self._look)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         sys.setprofile(self._before)
+        if self._collects:
+            gc.enable()
 
     def _look(self, frame: Any, event: str, arg: object) -> None:
         if event in ("call", "c_return") and frame.f_code.co_filename.startswith(LIBRARY):

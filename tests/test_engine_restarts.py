@@ -41,6 +41,23 @@ def test_queued_periodic_timers_that_never_come_again_leave_the_counters_alone(m
         release.set()
 
 
+@on_workers(3)
+def test_all_workers_are_there_after_stops_that_were_taken_back(make_engine, workers, logged):
+    """Were two drains waiting for one thread, the callbacks could not meet."""
+    engine = make_engine(**workers)
+    engine.call_every(0.0001, nothing)
+    engine.start()
+    for _ in range(60):
+        for _ in range(3):
+            engine.stop(0)
+            engine.start()
+        meeting = threading.Barrier(4, timeout=WAIT)
+        for _ in range(3):
+            engine.call_later(0, meeting.wait)
+        meeting.wait()
+        engine._check()
+
+
 class Fickle(Executor):
     """Refuses until it is told not to, then runs at once."""
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from faces import all_faces, restartable
-from support import WAIT, wait_until
+from support import WAIT, listening, nothing, wait_until
 
 RAW = "_start_joinable_thread" if hasattr(threading, "_start_joinable_thread") else "_start_new_thread"
 """What `Thread.start` asks the system by."""
@@ -124,6 +126,31 @@ def test_a_pool_that_has_a_thread_goes_on_without_another(make_engine, no_thread
     assert engine.wait_idle(WAIT)
     assert ran == [1]
     assert len(logged) == 1
+
+
+def test_what_a_pool_keeps_though_it_has_no_thread_runs_nothing_while_that_is_told(make_engine, no_threads, logged):
+    """The loop has ended already: what is due waits for another start."""
+    pool, ran, seen = ThreadPoolExecutor(1), [], []
+    engine = make_engine(pool)
+
+    class Teller(logging.Handler):
+        def emit(self, record):
+            no_threads.on = False
+            pool.submit(nothing).result(WAIT)  # behind what the pool has kept
+            seen.append((engine.running, list(ran)))
+
+    with listening(Teller()):
+        engine.start()
+        no_threads.on = True
+        engine.call_later(0, ran.append, 1)
+        assert wait_until(lambda: seen)
+        assert engine.stop(WAIT)
+    assert seen == [(False, [])]
+    engine._check()
+    engine.start()
+    assert wait_until(lambda: ran == [1])
+    assert engine.stop(WAIT)
+    pool.shutdown()
 
 
 def test_no_thread_for_coroutines_is_an_error_of_the_run(make_scheduler, clock, no_threads):

@@ -264,6 +264,14 @@ def test_keys_that_all_have_one_hash(make_face, clock, kind):
     assert ran[-1] == "again"
 
 
+def test_tags_that_all_have_one_hash(make_face, clock):
+    scheduler = make_face("scheduler", clock=clock).made
+    for i in range(9):
+        scheduler.every(1, nothing, tags=[Colliding(f"t{i % 3}")])
+    assert len(scheduler.list_jobs(tag=Colliding("t1"))) == len(scheduler.list_jobs(tag="t1")) == 3
+    assert scheduler.remove_all_jobs(tag=Colliding("t2")) == 3
+
+
 @all_faces
 @pytest.mark.parametrize(
     "text", ["x" * 10_000, "\ud800\udfff", "a\0b", "\n", "\x1b[2J", " ", "%s%n", "ß\u202eß"], ids=ascii

@@ -34,7 +34,7 @@ def test_a_signal_handler_that_stops_it_amid_registrations(engine_name, kind, wo
             seen = len(handled)
             while len(handled) == seen:
                 once(made, 0, int)
-        stop(made, 20)
+            stop(made, 20)  # where the handler must not wait, it has only begun to stop it
         made._check()
         print(len(handled))
         """,
@@ -94,10 +94,23 @@ def forking(kind, in_child, workers):
 @forks
 @workers
 @all_faces
-@pytest.mark.parametrize("in_child", ["pass", "stop(made, 5)", "raise SystemExit(3)"])
+@pytest.mark.parametrize("in_child", ["pass", "stop(made, 5)"])
 def test_a_callback_that_forks_and_returns_ends_the_child(engine_name, kind, workers, in_child):
     """What the child's only thread comes back to, a loop or a pool, is the parent's: it leaves, and that is all."""
     assert_quiet(run_python(forking(kind, in_child, workers), engine=engine_name, timeout=60))
+
+
+@forks
+@workers
+@all_faces
+def test_a_callback_that_forks_and_raises_ends_the_child(engine_name, kind, workers):
+    """SystemExit is an error like any other, told once, in the child; `PRELUDE` gives jobs a handler that is silent."""
+    process = run_python(forking(kind, "raise SystemExit(3)", workers), engine=engine_name, timeout=60)
+    assert process.returncode == 0, process.stderr
+    lines = process.stderr.splitlines()
+    assert [line for line in lines if not line.startswith("  ")] == (
+        [] if kind == "scheduler" else [lines[0], "Traceback (most recent call last):", "SystemExit: 3"]
+    )
 
 
 @forks

@@ -844,6 +844,27 @@ def test_an_awaitable_is_handed_over_with_a_ticket(jobs, clock):
     assert (jobs.look(job).running, jobs.look(job).succeeded, jobs.look(job).failed) == (0, 1, 0)
 
 
+def test_an_awaitable_may_have_ended_before_its_call_has(jobs, clock):
+    """On a loop of its own."""
+    seen = []
+
+    async def coroutine():
+        pass
+
+    def take(ticket, awaitable):
+        awaitable.close()
+        ticket.finish(False)
+        jobs._check()
+        seen.append((jobs.look(ticket.reference).running, jobs.stats().running))
+
+    jobs.owner._job_returned = take
+    jobs.start()
+    jobs.every(1, coroutine)
+    clock.advance(1)
+    assert seen == [(0, 1)]
+    jobs._check()
+
+
 def test_an_owner_that_does_not_take_an_awaitable_fails_the_run(jobs, clock):
     async def coroutine():
         pass

@@ -262,9 +262,13 @@ class Core:
 
     # -- sessions ---------------------------------------------------------------------------------------
 
-    def begin(self, session: Session) -> None:
-        """Under the lock."""
+    def begin(self, session: Session) -> bool:
+        """Let `session` be the one that goes on, if there is no other; whether it is. Under the lock."""
+        if self.session is not None:
+            return False
+        # straight:
         self.session = session
+        return True
 
     def go_on(self) -> None:
         """A stop was taken back. Nothing held."""

@@ -86,8 +86,10 @@ class Drains:
                 self._submit()
                 submitted += 1
         except BaseException:
+            # A pool that has no new thread for a drain says no and keeps it: so it stays counted, and counts itself out
+            # if it gets one after all.
             with core.lock:
-                self._active -= wanted - submitted
+                self._active -= wanted - submitted - 1
             raise
         return more
 

@@ -213,10 +213,15 @@ class JobCore(Core):
 
     # -- sessions ---------------------------------------------------------------------------------------
 
-    def begin(self, session: Session) -> None:
-        self.table.steps.start_ns = session.started_ns
-        self.table.steps.pool_full = False
-        super().begin(session)
+    def begin(self, session: Session) -> bool:
+        steps, started_ns = self.table.steps, session.started_ns
+        if self.session is not None:
+            return False
+        # straight:
+        steps.start_ns = started_ns
+        steps.pool_full = False
+        self.session = session
+        return True
 
     def longest_wait_ns(self) -> int:
         return SECOND if self.table.on_wall else NEVER

@@ -24,7 +24,8 @@ def check_jobs(table: JobTable, begun: bool, started: bool) -> None:
         "the count of jobs on the wall clock is wrong"
     )
     assert abs(table.steps.wall_offset - table.steps.planned_offset) < DRIFT, "jobs are planned with an old offset"
-    calls = Counter(run.job for run in table.runs.values() if isinstance(run, JobCall))
+    # Those that end with their call: a run that has a ticket ends by that, before its call does or after it.
+    calls = Counter(run.job for run in table.runs.values() if isinstance(run, JobCall) and run.ticket is None)
     known = set(table.jobs.values())
     for timer in [*table.armed_timers(), *table.ready.values()]:
         assert not isinstance(timer, Job) or timer in known, "a job that is gone is in the heap or in the ready queue"
@@ -39,8 +40,7 @@ def check_jobs(table: JobTable, begun: bool, started: bool) -> None:
         waiting = [waiting.order for waiting in state.waiting]
         assert waiting == [order for order, timer in table.ready.items() if timer is job], "runs that wait are lost"
         assert 0 <= len(waiting) + state.active <= job.instances, "a job has more runs than instances"
-        # More are active than are called of a managed job, and of one whose callback has returned an awaitable.
-        assert calls[job] <= state.active or job.managed
+        assert calls[job] <= state.active, "a call goes on whose run has ended"
         assert not state.owed or (state.single and state.phase is Phase.ENDED)
         assert len(state.backlog) <= BACKLOG, "a backlog is too long"
         assert not (state.backlog and state.single), "a single slot waits in a backlog"

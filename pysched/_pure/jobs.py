@@ -179,4 +179,4 @@ class JobCall(Run):
         self.number = number  # how many runs of the job have started, this included
         self.scheduled = scheduled  # the slot on the wall clock
         self.started_ns = now_ns
-        self.ticket: Ticket | None = None  # of a managed job
+        self.ticket: Ticket | None = None  # of a managed or watched job, or for an awaitable

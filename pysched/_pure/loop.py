@@ -168,14 +168,13 @@ class Loop:
         """
         core = self._core
         with core.lock:
-            current = core.session
             if core.closed:
                 return None
-            if current is None:
-                core.begin(session)
+            if core.begin(session):
                 return True
-            resumed = resume and current.stopping and current.failure is None
-            if resumed:
+            current = core.session  # None: a signal handler has come in, and stopped it
+            resumed = resume and current is not None and current.stopping and current.failure is None
+            if current is not None and resumed:
                 current.wake.set()
                 core.announce()
                 current.stopping = False
@@ -225,6 +224,7 @@ class Loop:
         try:
             self._loop(session, hand_off)
         except BaseException as failure:
+            self._end(session, forced=True)  # nothing starts while this is told, in a drain that a pool has kept say
             wanted = session.interruptible and isinstance(failure, (KeyboardInterrupt, SystemExit))
             if not wanted and not lifecycle.exiting():
                 log_error(f"{self._core.name}: the loop has ended", failure)
@@ -279,7 +279,20 @@ class Loop:
             time.sleep(0)
 
     def _close(self, session: Session, hand_off: HandOff | None, forced: bool = False) -> bool:
-        """End a session, unless a start has taken the stop back; a `forced` end cannot be. Idempotent."""
+        """End a session, and let go of its workers, unless a start has taken the stop back. Idempotent."""
+        core = self._core
+        if not self._end(session, forced):
+            return False
+        if hand_off is not None and not session.closed:
+            hand_off.close()
+        session.wake.set()  # if this is not the loop's own thread: a loop that sleeps has to leave
+        with core.lock:
+            core.announce()
+            session.closed = True
+        return True
+
+    def _end(self, session: Session, forced: bool) -> bool:
+        """Let nothing of a session start any more, unless a start has taken the stop back; a `forced` end cannot be."""
         core = self._core
         with core.lock:
             if not forced and not session.stopping:
@@ -289,12 +302,6 @@ class Loop:
             if core.session is session:
                 core.table.put_back()
                 core.session = None
-        if hand_off is not None and not session.closed:
-            hand_off.close()
-        session.wake.set()  # if this is not the loop's own thread: a loop that sleeps has to leave
-        with core.lock:
-            core.announce()
-            session.closed = True
         return True
 
     def _shut(self, session: Session, hand_off: HandOff | None) -> None:
