@@ -345,18 +345,22 @@ cdef void await_lead(Core *core, uint32_t epoch) noexcept nogil:
     """
     cdef int64_t until = NEVER, due = first_due(core)
     assert_held(&core.mutex)
-    # One that is late, or inside of C functions, is awake, and sends a signal when it gets into a callback.
-    if core.led and not core.engaged and due > monotonic_ns():
+    # A C function keeps the leader in the lead, and one that is late is awake: it sees to it that somebody leads.
+    if core.led and not (core.engaged or native_first(core)) and due > monotonic_ns():
         until = saturating_add(due, DEPUTY_NS)
-    if until >= core.deputy_until:
-        condition_wait(&core.condition, &core.mutex)
-        return
-    core.deputy_until = until
-    condition_wait_until(&core.condition, &core.mutex, until)
-    if core.epoch == epoch:
+    if until < core.deputy_until:
+        core.deputy_until = until
+        condition_wait_until(&core.condition, &core.mutex, until)
+        if core.epoch != epoch:
+            return
         core.wakeups += 1
-        if core.deputy_until == until:   # else another has become it
+        if core.deputy_until == until:   # else another is the deputy now
             core.deputy_until = NEVER
+        if (core.phase != STARTED or core.summons or core.heir or core.ring_count == core.zombies
+                or drains_wanted(core)):
+            return
+        # Whoever comes for what is ready waits for the GIL, as this one would, and sees to it that somebody leads.
+    condition_wait(&core.condition, &core.mutex)
 
 
 cdef void follow(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
