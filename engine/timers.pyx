@@ -193,7 +193,8 @@ cdef bint core_wants_wake(Core *core, int64_t when) noexcept nogil:
     if core.sleeping and when < core.sleep_until:
         core.sleeping = False
         return True
-    if core.following:
+    # A worker that is on its way looks as soon as it is there: it may be waiting for the GIL that the caller holds.
+    if core.following and not (core.parked and core.busy + core.parked < core.drains):
         core_attend(core, max(when, 0))
     return False
 
