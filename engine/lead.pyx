@@ -284,7 +284,7 @@ cdef bint nap(Core *core, uint32_t epoch) noexcept nogil:
 # -- daemon workers -------------------------------------------------------------------------------------------------
 
 cdef void promote(Core *core, int64_t now) noexcept nogil:
-    """Sees to it that somebody waits for the next deadline, as the caller is about to do something else."""
+    """Sees to it that somebody is there at the next deadline, as the caller is about to do something else."""
     cdef int64_t when = max(first_due(core), now)
     assert_held(&core.mutex)
     if core.on_wall:
@@ -338,10 +338,9 @@ cdef void lead(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
 
 
 cdef void await_lead(Core *core, uint32_t epoch) noexcept nogil:
-    """Waits while another leads, as its deputy if there is none whose time comes as soon.
+    """Waits while another leads, as its deputy unless there is one that looks as early (lead.pxd).
 
-    One that runs a callback at that time is done with it, as a rule, and leads again; else the deputy does from then on.
-    So what comes due later than that needs no signal when the leader gets into a callback.
+    Returns when this worker was called, or its time has come, and now and then for no reason.
     """
     cdef int64_t until = NEVER, due = first_due(core)
     assert_held(&core.mutex)

@@ -200,7 +200,7 @@ cdef bint core_wants_wake(Core *core, int64_t when) noexcept nogil:
 
 
 cdef void core_attend(Core *core, int64_t when) noexcept nogil:
-    """Sees to it that somebody looks at `when`, though no daemon worker may lead."""
+    """Sees to it that somebody is there at `when`: where no daemon worker leads or looks by then, one is called."""
     assert_held(&core.mutex)
     if core.led or core.heir:
         return
