@@ -301,6 +301,7 @@ cdef struct Core:
     bint engaged                     # the leader is inside of C functions, and does not sleep
     bint heir                        # one that is parked was told to lead
     bint standing_in                 # the loop's own thread calls C functions: none takes the lead meanwhile
+    int64_t deputy_until             # when the deputy, who is parked, looks by itself; NEVER: there is none
     Condition aside                  # on which the loop's own thread waits beside them
     int64_t aside_until              # when it looks by itself
     int64_t spin                     # how long before a deadline a sleep ends and polling begins, ns

@@ -257,6 +257,7 @@ cdef int begin(Dispatcher self, bint resume, uint32_t *epoch) except -1:
         core.outgoing |= core.led and not core.engaged
         core.led = core.engaged = core.heir = core.napping = core.standing_in = False
         core.aside_until = -NEVER
+        core.deputy_until = NEVER
     epoch[0] = core.epoch
     unlock(&core.mutex)
     if failure is not None:              # nobody else will tell of it

@@ -7,7 +7,7 @@ thread of Python runs, so that taking every core's mutex cannot meet a thread th
 from libc.stdint cimport uint64_t
 
 from .core cimport STOPPED, Core, first_core, registry_lock
-from .platform cimport at_fork, condition_init, lock, mutex_renew, unlock, waker_forget
+from .platform cimport NEVER, at_fork, condition_init, lock, mutex_renew, unlock, waker_forget
 from .runs cimport core_abandon_runs, core_put_back
 
 
@@ -50,6 +50,7 @@ cdef void reset(Core *core) noexcept nogil:
     core.epoch += 1
     core.drains = core.busy = core.parked = core.summons = 0
     core.led = core.engaged = core.heir = core.outgoing = core.standing_in = core.napping = False
+    core.deputy_until = NEVER
     core.reserved = 0                    # a call_many in progress was another thread's
     core.telling = 0
     core.runners = NULL

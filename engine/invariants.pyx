@@ -27,6 +27,7 @@ from .core cimport (
     Job,
     Runner,
     Slot,
+    first_due,
     job_at,
     record_at,
     slot_at,
@@ -156,6 +157,7 @@ cdef const char *first_broken(Core *core) noexcept nogil:
         return b"a drain leads while the leader of an earlier start sleeps"
     if (core.following and core.phase == STARTED and core.parked
             and not (core.led or core.heir or core.outgoing or core.standing_in)
+            and core.deputy_until > first_due(core)
             and core.busy + core.parked == core.drains):
         return b"a daemon worker is parked, and nobody leads or is about to"
     if instances != core.instances:

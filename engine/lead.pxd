@@ -2,7 +2,12 @@
 
 Without daemon workers it is the loop's thread, always.  With them (`Core.following`) there is no hand-off: of the
 workers that have nothing to do one leads, that is, sleeps until the next deadline, and the others are parked.  When
-something comes due the leader runs it itself, and on its way there tells a parked one to lead.
+something comes due the leader runs it itself, and another leads meanwhile.
+
+To tell it so by a signal costs more than most callbacks: a system call, an interrupt of another processor, and the two
+meet at the mutex.  So one of those that are parked is the deputy: it looks by itself `DEPUTY_NS` after the leader's
+deadline, and leads if nobody does.  By then the leader, as a rule, has run its callback and leads again.  Only if
+something comes due before the deputy looks, or there is none, a signal is sent: no callback delays a timer.
 
 The loop's own thread stands aside.  It looks only while all workers are inside callbacks: then it moves what comes due
 into the ready ring, so that slots are taken, coalesced and queued when they are due, and runs alarms.

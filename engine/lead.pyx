@@ -23,13 +23,14 @@ from .platform cimport (
     wall_offset_ns,
 )
 from .runs cimport core_alarm_due, core_collect_due, core_put_back
-from .timers cimport ASIDE_NS, core_prune, core_sleeps_too_long
+from .timers cimport ASIDE_NS, core_attend, core_prune, core_sleeps_too_long
 from .waiters cimport WakeEvent
 from .wall cimport core_see_wall
 
 cdef enum:
     DRAIN_GRACE_NS = 100_000         # how long the loop leaves due timers to a drain that is between callbacks
     WORK_GRACE_NS = 1_000_000        # the same while all workers are at work and get on
+    DEPUTY_NS = 200_000              # how long after its deadline the leader's deputy looks whether it leads again
     POLL_NS = 10_000_000             # how long a thread polls without a look at signals, stops and the wall clock
 
 
@@ -283,15 +284,12 @@ cdef bint nap(Core *core, uint32_t epoch) noexcept nogil:
 # -- daemon workers -------------------------------------------------------------------------------------------------
 
 cdef void promote(Core *core, int64_t now) noexcept nogil:
-    """Sees to it that somebody waits for the next deadline, as the caller is about to do something else."""
+    """Sees to it that somebody is there at the next deadline, as the caller is about to do something else."""
+    cdef int64_t when = max(first_due(core), now)
     assert_held(&core.mutex)
-    if core.led or core.heir or core.outgoing:
-        return
-    if core.parked:
-        core.heir = True
-        condition_signal(&core.condition)
-    elif core.aside_until > saturating_add(max(first_due(core), now), ASIDE_NS):
-        condition_signal(&core.aside)
+    if core.on_wall:
+        when = min(when, saturating_add(now, CLOCK_LOOK_NS))
+    core_attend(core, when)
 
 
 cdef void step_down(Core *core, int64_t now) noexcept nogil:
@@ -339,6 +337,31 @@ cdef void lead(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
     drains_summon(core)                  # this worker takes one run; the others go on
 
 
+cdef void await_lead(Core *core, uint32_t epoch) noexcept nogil:
+    """Waits while another leads, as its deputy unless there is one that looks as early (lead.pxd).
+
+    Returns when this worker was called, or its time has come, and now and then for no reason.
+    """
+    cdef int64_t until = NEVER, due = first_due(core)
+    assert_held(&core.mutex)
+    # A C function keeps the leader in the lead, and one that is late is awake: it sees to it that somebody leads.
+    if core.led and not (core.engaged or native_first(core)) and due > monotonic_ns():
+        until = saturating_add(due, DEPUTY_NS)
+    if until < core.deputy_until:
+        core.deputy_until = until
+        condition_wait_until(&core.condition, &core.mutex, until)
+        if core.epoch != epoch:
+            return
+        core.wakeups += 1
+        if core.deputy_until == until:   # else another is the deputy now
+            core.deputy_until = NEVER
+        if (core.phase != STARTED or core.summons or core.heir or core.ring_count == core.zombies
+                or drains_wanted(core)):
+            return
+        # Whoever comes for what is ready waits for the GIL, as this one would, and sees to it that somebody leads.
+    condition_wait(&core.condition, &core.mutex)
+
+
 cdef void follow(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
     """Waits, parked or in the lead, until there is something for this worker to do, or its start is over."""
     assert_held(&core.mutex)
@@ -351,7 +374,7 @@ cdef void follow(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
             core.heir = False
             lead(core, epoch, runner)
             return
-        condition_wait(&core.condition, &core.mutex)
+        await_lead(core, epoch)
         if core.epoch != epoch:
             return
     unpark(core)

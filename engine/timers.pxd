@@ -17,6 +17,7 @@ cdef int raise_shortage(int failure) except -1
 cdef uint32_t core_place(Core *core, const Entry *entry, uint32_t key) noexcept
 cdef uint32_t core_enter(Core *core, const Entry *entry, uint32_t key) noexcept nogil
 cdef bint core_wants_wake(Core *core, int64_t when) noexcept nogil
+cdef void core_attend(Core *core, int64_t when) noexcept nogil
 cdef bint core_sleeps_too_long(Core *core) noexcept nogil
 cdef bint core_add(
     Core *core, const Entry *entry, uint32_t *index, uint32_t *generation, References *garbage

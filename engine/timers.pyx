@@ -193,9 +193,23 @@ cdef bint core_wants_wake(Core *core, int64_t when) noexcept nogil:
     if core.sleeping and when < core.sleep_until:
         core.sleeping = False
         return True
-    if core.following and not core.led and core.aside_until > saturating_add(max(when, 0), ASIDE_NS):
-        condition_signal(&core.aside)    # all workers are inside callbacks
+    # A worker that is on its way looks as soon as it is there: it may be waiting for the GIL that the caller holds.
+    if core.following and not (core.parked and core.busy + core.parked < core.drains):
+        core_attend(core, max(when, 0))
     return False
+
+
+cdef void core_attend(Core *core, int64_t when) noexcept nogil:
+    """Sees to it that somebody is there at `when`: where no daemon worker leads or looks by then, one is called."""
+    assert_held(&core.mutex)
+    if core.led or core.heir:
+        return
+    if not core.parked:
+        if core.aside_until > saturating_add(when, ASIDE_NS):
+            condition_signal(&core.aside)          # all workers are inside callbacks
+    elif core.deputy_until > when and not (core.outgoing or core.standing_in):
+        core.heir = True
+        condition_signal(&core.condition)
 
 
 cdef bint core_sleeps_too_long(Core *core) noexcept nogil:

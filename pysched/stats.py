@@ -27,7 +27,7 @@ class EngineStats(NamedTuple):
     cancelled: timers cancelled before a run that would have come, replaced keys included.
     coalesced: slots of periodic timers that passed without a run of their own.
     errors: callbacks that raised.
-    wakeups: times the loop returned from a wait.
+    wakeups: times the loop, or a daemon worker that waits for a deadline, returned from a wait.
     ready: runs that are due and wait for a worker.
     running: callbacks in progress.
     pending: timers that may still start, ``len(engine)``.

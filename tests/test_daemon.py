@@ -290,6 +290,61 @@ def test_a_slow_callback_delays_nobody_while_a_worker_is_free(crew):
     release.set()
 
 
+@pytest.mark.parametrize("apart", [0.0, 0.0001, 0.0003, 0.002])
+def test_what_comes_due_beside_slow_callbacks_runs_though_no_call_comes_to_wake_a_worker(make_engine, apart):
+    """Each holds its worker until the next one, registered beforehand, has run on another."""
+    engine = make_engine(4, daemon=True)
+    last = threading.Event()
+
+    def hold(own, following):
+        assert following.wait(WAIT)
+        own.set()
+
+    with engine:
+        for _ in range(10):
+            last.clear()
+            started = [threading.Event() for _ in range(3)]
+            begin = engine.time() + 0.003  # by then all are parked, or lead
+            for number, (own, following) in enumerate(zip(started, [*started[1:], last], strict=True)):
+                engine.call_at(begin + number * apart, hold, own, following)
+            engine.call_at(begin + 3 * apart, last.set)
+            assert started[0].wait(WAIT)
+            assert engine.wait_idle(WAIT)
+            engine._check()
+    assert engine.stats().errors == 0
+
+
+def test_what_other_threads_register_beside_a_slow_callback_runs(make_engine):
+    """Whatever the worker that is free sleeps for: nothing, or a timer that is cancelled by then."""
+    engine = make_engine(2, daemon=True)
+
+    def register(delay):
+        ran = threading.Event()
+        engine.call_later(delay, ran.set)
+        assert ran.wait(WAIT)
+
+    def hold(inside, release):
+        inside.set()
+        assert release.wait(WAIT)
+
+    with engine:
+        for sleeps_for in (None, TOMORROW, 0.02):
+            if sleeps_for is not None:
+                pending = engine.call_later(sleeps_for, nothing)
+                for _ in range(3):
+                    register(0.001)
+                pending.cancel()
+            inside, release = threading.Event(), threading.Event()
+            engine.call_later(0.001, hold, inside, release)
+            assert inside.wait(WAIT)
+            for delay in (0.003, 0.0, 0.0004, 0.0, 0.001):
+                in_threads(lambda delay=delay: register(delay))
+            release.set()
+            assert engine.wait_idle(WAIT)
+            engine._check()
+    assert engine.stats().errors == 0
+
+
 def test_no_more_run_at_once_than_there_are_workers(crew):
     inside, most, lock = 0, 0, threading.Lock()
 
