@@ -7,7 +7,8 @@ from libc.stdint cimport int64_t, uint32_t
 from .core cimport COMMAND, NO_ARGUMENTS, NO_REPEAT, REPEATS, Entry, References, Run, drop, saturating_add
 from .dispatch cimport start as start_loop
 from .dispatch cimport stop as stop_loop
-from .dispatcher cimport Dispatcher, now_of
+from .dispatcher cimport now_of
+from .driven cimport Driven
 from .interpreter cimport TypeSlots, call_method, is_async_function, optional_attribute, type_of
 from .invariants cimport core_check
 from .keys cimport key_hash, keys_prefetch
@@ -21,7 +22,7 @@ cdef object ScheduledCommand = None
 cdef str EXECUTE = "execute"
 
 
-cdef class CommandScheduler(Dispatcher):
+cdef class CommandScheduler(Driven):
     """CommandScheduler(context=None, on_error=None, name='scheduler', *, clock=None, max_workers=1)\n--\n\n\
     Runs commands after a delay, once or repeatedly, one at a time, with a shared context.
 

@@ -47,10 +47,6 @@ cdef class Dispatcher:
 
 
 cdef int raise_failure(Dispatcher self) except -1
-cdef int run_inline(Dispatcher self, bint interruptible) except -1
-cdef int run_alarms(Dispatcher self) except -1
-cdef int run_natives(Dispatcher self) except -1
-cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1
 
 
 cdef inline int64_t now_of(Dispatcher self) except? -1:

@@ -10,7 +10,8 @@ from .dispatch cimport start as start_loop
 from .dispatch cimport stats as take_stats
 from .dispatch cimport stop as stop_loop
 from .dispatch cimport wait_idle as wait_until_idle
-from .dispatcher cimport Dispatcher, now_of
+from .dispatcher cimport now_of
+from .driven cimport Driven
 from .executors cimport accept_executor
 from .handle cimport TimerHandle, new_handle
 from .interpreter cimport is_async_function
@@ -24,7 +25,7 @@ from .timers cimport core_add, core_cancel_key
 from pysched.reports import call_handler, log_error
 
 
-cdef class Engine(Dispatcher):
+cdef class Engine(Driven):
     """Engine(executor=None, *, daemon=False, clock=None, name='pysched', on_error=None, spin=0)\n--\n\n\
     Calls functions at given times: once, or again and again on a grid.
 

@@ -16,11 +16,12 @@ from .core cimport (
     drop,
     has_tidings,
 )
-from .dispatcher cimport Dispatcher, drain_ready, now_of
+from .dispatcher cimport Dispatcher, now_of
 from .drains cimport drains_go_on, drains_summon, drains_wanted
 from .platform cimport lock, sleep_slack, unlock
 from .runners cimport runner_enter, runner_leave, runner_new, runner_set
 from .runs cimport core_accept, core_finish, core_refuse, core_take_ready, core_unstart
+from .turns cimport drain_ready
 from .waiters cimport core_notify
 
 from functools import partial

@@ -41,6 +41,7 @@ from .dispatch cimport stats as take_stats
 from .dispatch cimport stop as stop_loop
 from .dispatch cimport wait_idle as wait_until_idle
 from .dispatcher cimport Dispatcher, now_of
+from .driven cimport Driven
 from .executors cimport accept_executor
 from .handle cimport TimerHandle, new_handle
 from .heap cimport SLOT_BITS
@@ -129,7 +130,7 @@ cdef class JobEngine(JobTable):
 
     def _next_due_ns(self):
         self.read_wall()                 # a step of the wall clock is noticed at once
-        return Dispatcher._next_due_ns(self)
+        return Driven._next_due_ns(self)
 
     def _next_alarm_ns(self):
         """When the earliest alarm is due, or None.  O(n) if there are any."""

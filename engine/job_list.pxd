@@ -3,14 +3,14 @@
 from libc.stdint cimport uint64_t
 
 from .core cimport Note, Slot
-from .dispatcher cimport Dispatcher
+from .driven cimport Driven
 
 
 cdef enum:
     BATCH = 512                      # jobs that are looked at under one hold of the mutex
 
 
-cdef class JobList(Dispatcher):
+cdef class JobList(Driven):
     cdef bint watched                # the owner does the runs of jobs that are not managed, too
 
     cdef Slot *find(self, uint64_t reference) noexcept

@@ -5,7 +5,8 @@ from libc.stdlib cimport free
 
 from .core cimport JOB, LEFT, OUT_OF_TIME, RETRIED, Core, Item, Job, News, Note, Slot, job_at, slot_at
 from .decisions cimport decide, notes_copy
-from .dispatcher cimport Dispatcher, now_of
+from .dispatcher cimport now_of
+from .driven cimport Driven
 from .heap cimport SLOT_BITS, SLOT_MASK
 from .memory cimport allocate_zeroed
 from .platform cimport NEVER, lock, monotonic_ns, unlock, wall_ns, wall_offset_ns
@@ -18,7 +19,7 @@ from .wall cimport core_see_wall
 cdef object LATEST_WALL = NEVER - (1 << 55)
 
 
-cdef class JobList(Dispatcher):
+cdef class JobList(Driven):
     """Jobs as they are: found, shown and explained.
 
     A job is named by its reference, an int: the generation of its slot << 24 | the slot, never used twice by an engine.
