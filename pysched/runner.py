@@ -16,7 +16,7 @@ from pysched.awaitables import is_awaitable, is_cancellation
 from pysched.callbacks import name_of
 from pysched.clock import NS, DrivingClock
 from pysched.coroutines import SHUT_DOWN, TIMED_OUT, CoroutineCall, Coroutines
-from pysched.current import managed_run
+from pysched.current import leave, managed_run
 from pysched.errors import JobCancelled
 from pysched.job_run import JobRun, at, text_of
 from pysched.token import CancelToken
@@ -264,7 +264,7 @@ class ManagedRun:
         else:
             self.ended(run, None, result)
         finally:
-            managed_run.reset(before)
+            leave(before, run)
 
     def adopt(self, awaitable: Awaitable[object], run: JobRun) -> None:
         """Go on with the run of a job that is not managed, whose callback has returned an awaitable."""
@@ -281,7 +281,7 @@ class ManagedRun:
         except BaseException as error:
             self.ended(run, error)
         finally:
-            managed_run.reset(before)
+            leave(before, run)
 
     def hand_over(self, awaitable: Awaitable[object], run: JobRun) -> None:
         """Let the loop await it, which calls `ended`; what is raised says why it does not."""
