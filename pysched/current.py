@@ -22,7 +22,10 @@ _owners: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 
 def leave(before: Token[JobRun | None], run: JobRun | None) -> None:
-    """Take `managed_run` back from `run`, to what it was `before`; without memory for that nobody is in `run` any more."""
+    """Take `managed_run` back from `run`, to what it was `before`.
+
+    Where there is no memory for that, nobody is in `run` any more.
+    """
     try:
         managed_run.reset(before)
     except MemoryError:
