@@ -248,7 +248,11 @@ class ManagedRun:
             return
         self.coroutine = None
         run: JobRun | None = None
-        before = managed_run.set(None)
+        try:
+            before = managed_run.set(None)
+        except MemoryError as error:
+            self.ended(run, error)
+            return
         try:
             run = self.begin()
             managed_run.set(run)

@@ -155,14 +155,16 @@ def test_advance_without_memory_loses_no_run(compiled, allocator):
 
 @in_python
 def test_no_run_is_left_behind_on_its_thread(compiled, scheduler_type, logged):
-    """A context may need memory to be as it was before."""
+    """A context may need memory to be set, and to be as it was before: the run ends, and is over for `current_run`."""
     clock = ManualClock()
     scheduler = scheduler_type(clock=clock, timezone="UTC", on_error=nothing)
     scheduler.start_background()
-    scheduler.every("1s", nothing, timeout=60)
-    for number in range(1, 200):
+    job = scheduler.every("1s", lambda: 1 / 0, max_retries=1, retry_backoff=0, timeout=60)
+    for number in range(1, 600):
         attempt(partial(clock.advance, 1), "Python", number)
         assert current_run() is None
+        advance_to(clock, number)
+        assert scheduler.get_job(job).running == 0
     assert scheduler.shutdown(timeout=WAIT) == []
 
 
