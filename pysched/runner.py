@@ -303,13 +303,18 @@ class ManagedRun:
 
     def ended(self, run: JobRun | None, error: BaseException | None, result: object = None) -> None:
         """The call of an attempt, or the coroutine that it returned, has ended."""
-        if error is None:
-            retried = False
-            self.end(None, run, result)
-        else:
-            retried = self.fail(error, run)
-        if not retried:  # else the next attempt may be going on already
-            self.leave()
+        retried = False
+        try:
+            if error is None:
+                self.end(None, run, result)
+            else:
+                retried = self.fail(error, run)
+        except BaseException as failure:  # no memory to tell of it: its instance must be free all the same
+            self.end(failure)
+            raise
+        finally:
+            if not retried:  # else the next attempt may be going on already
+                self.leave()
 
     def leave(self) -> None:
         """The call has ended. In this order: `expire` looks the other way round."""
@@ -393,9 +398,11 @@ class ManagedRun:
                     runner.owner._set_error(self.ticket.reference, text_of(error))
                 else:
                     self.tell("succeeded", run, result=result, began_ns=self.began_ns, outcome="run_count")
-                runner.closed(self)
             finally:
-                self.ticket.finish(error is not None)
+                try:
+                    runner.closed(self)
+                finally:
+                    self.ticket.finish(error is not None)
 
     def expire(self) -> None:
         """The tick's time has run out: its instance is free from now on, whatever its call does."""
