@@ -20,7 +20,7 @@ class JobRun:
     `attempt` (from 1), `cancel` (its `CancelToken`).
     """
 
-    __slots__ = ("attempt", "cancel", "job_id", "job_name", "run_id", "scheduled_time")
+    __slots__ = ("_lost", "attempt", "cancel", "job_id", "job_name", "run_id", "scheduled_time")
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class JobRun:
         self.scheduled_time = scheduled_time
         self.attempt = attempt
         self.cancel = cancel
+        self._lost = False  # whether a context could not be taken out of it
 
     def __repr__(self) -> str:
         return f"<JobRun {self.run_id} of {self.scheduled_time.isoformat()}, attempt {self.attempt}>"

@@ -16,7 +16,7 @@ from pysched.awaitables import is_awaitable, is_cancellation
 from pysched.callbacks import name_of
 from pysched.clock import NS, DrivingClock
 from pysched.coroutines import SHUT_DOWN, TIMED_OUT, CoroutineCall, Coroutines
-from pysched.current import managed_run
+from pysched.current import leave, managed_run
 from pysched.errors import JobCancelled
 from pysched.job_run import JobRun, at, text_of
 from pysched.token import CancelToken
@@ -248,7 +248,11 @@ class ManagedRun:
             return
         self.coroutine = None
         run: JobRun | None = None
-        before = managed_run.set(None)
+        try:
+            before = managed_run.set(None)
+        except MemoryError as error:
+            self.ended(run, error)
+            return
         try:
             run = self.begin()
             managed_run.set(run)
@@ -264,7 +268,7 @@ class ManagedRun:
         else:
             self.ended(run, None, result)
         finally:
-            managed_run.reset(before)
+            leave(before, run)
 
     def adopt(self, awaitable: Awaitable[object], run: JobRun) -> None:
         """Go on with the run of a job that is not managed, whose callback has returned an awaitable."""
@@ -281,7 +285,7 @@ class ManagedRun:
         except BaseException as error:
             self.ended(run, error)
         finally:
-            managed_run.reset(before)
+            leave(before, run)
 
     def hand_over(self, awaitable: Awaitable[object], run: JobRun) -> None:
         """Let the loop await it, which calls `ended`; what is raised says why it does not."""
@@ -299,13 +303,18 @@ class ManagedRun:
 
     def ended(self, run: JobRun | None, error: BaseException | None, result: object = None) -> None:
         """The call of an attempt, or the coroutine that it returned, has ended."""
-        if error is None:
-            retried = False
-            self.end(None, run, result)
-        else:
-            retried = self.fail(error, run)
-        if not retried:  # else the next attempt may be going on already
-            self.leave()
+        retried = False
+        try:
+            if error is None:
+                self.end(None, run, result)
+            else:
+                retried = self.fail(error, run)
+        except BaseException as failure:  # no memory to tell of it: its instance must be free all the same
+            self.end(failure)
+            raise
+        finally:
+            if not retried:  # else the next attempt may be going on already
+                self.leave()
 
     def leave(self) -> None:
         """The call has ended. In this order: `expire` looks the other way round."""
@@ -389,9 +398,11 @@ class ManagedRun:
                     runner.owner._set_error(self.ticket.reference, text_of(error))
                 else:
                     self.tell("succeeded", run, result=result, began_ns=self.began_ns, outcome="run_count")
-                runner.closed(self)
             finally:
-                self.ticket.finish(error is not None)
+                try:
+                    runner.closed(self)
+                finally:
+                    self.ticket.finish(error is not None)
 
     def expire(self) -> None:
         """The tick's time has run out: its instance is free from now on, whatever its call does."""

@@ -164,7 +164,7 @@ def test_a_handle_that_no_engine_made_is_refused(impl):
         impl.TimerHandle.__new__(impl.TimerHandle).cancel()
 
 
-def test_a_loop_whose_start_is_over_sends_no_drain_in_place_of_the_next_ones(compiled, logged, monkeypatch):
+def test_a_loop_whose_start_is_over_sends_no_drain_in_place_of_the_next_ones(make_engine, logged, monkeypatch):
     """A drain fails while the loop hands over, and a start comes before the loop has seen it."""
 
     class FailsOnce(SystemClock):
@@ -176,7 +176,7 @@ def test_a_loop_whose_start_is_over_sends_no_drain_in_place_of_the_next_ones(com
                 raise ZeroDivisionError
             return super().time_ns()
 
-    engine, started_anew, loops, ran = compiled.Engine(2, clock=FailsOnce()), threading.Event(), [], []
+    engine, started_anew, loops, ran = make_engine(2, clock=FailsOnce()), threading.Event(), [], []
     submit = ThreadPoolExecutor.submit
 
     def submit_late(*given):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import pytest
-from failures import ALL, ALLOCATORS, IN_C, attempt, failing_in_c, in_c, skip_where_python_leaks
+from failures import ALL, ALLOCATORS, IN_C, attempt, failing_in_c, in_c, in_python, skip_where_python_leaks
 from support import TOMORROW, WAIT, nothing, wait_until
 from test_engine_executors import AtOnce, ByHand, carry_out
 
+from pysched import current_run
 from pysched.testing import ManualClock
 
 pytestmark = pytest.mark.timeout(300)
@@ -149,6 +151,21 @@ def test_advance_without_memory_loses_no_run(compiled, allocator):
         return failures()
 
     until_none_fails(once)
+
+
+@in_python
+def test_no_run_is_left_behind_on_its_thread(compiled, scheduler_type, logged):
+    """A context may need memory to be set, and to be as it was before: the run ends, and is over for `current_run`."""
+    clock = ManualClock()
+    scheduler = scheduler_type(clock=clock, timezone="UTC", on_error=nothing)
+    scheduler.start_background()
+    job = scheduler.every("1s", lambda: 1 / 0, max_retries=1, retry_backoff=0, timeout=60)
+    for number in range(1, 600):
+        attempt(partial(clock.advance, 1), "Python", number)
+        assert current_run() is None
+        advance_to(clock, number)
+        assert scheduler.get_job(job).running == 0
+    assert scheduler.shutdown(timeout=WAIT) == []
 
 
 class Waver:

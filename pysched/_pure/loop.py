@@ -170,6 +170,9 @@ class Loop:
         with core.lock:
             if core.closed:
                 return None
+            current = core.session
+            if resume and current is not None and current.stopping and current.failure is not None:
+                self._end(current, forced=True)  # it cannot go on; its loop will tell of that
             if core.begin(session):
                 return True
             current = core.session  # None: a signal handler has come in, and stopped it
