@@ -116,7 +116,7 @@ def wait_until(predicate: Callable[[], object], timeout: float = WAIT) -> bool:
 
 def label(value: object) -> str:
     """An id for a parameter: its repr without addresses, so that it is the same in every run."""
-    return re.sub(r" (object )?at 0x[0-9a-f]+", "", repr(value))[:40]
+    return re.sub(r" (object )?at 0x[0-9a-f]+", "", ascii(value))[:40]
 
 
 def pause(seconds: float) -> None:

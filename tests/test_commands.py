@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_commands import TYPES_OF_ERRORS, Bare, FailingKey, Note, raiser, schedulers
-from support import TOMORROW
+from support import TOMORROW, label
 
 from pysched.commands import BasicSchedulerContext, Command, ScheduledCommand
 
@@ -323,7 +323,7 @@ def test_missing_attributes_answered_by_getattr_count(scheduler, clock):
     assert clock.advance(5) == 0
 
 
-@pytest.mark.parametrize("command", [None, 5, "execute", object(), print, Command, [], lambda context: None], ids=repr)
+@pytest.mark.parametrize("command", [None, 5, "execute", object(), print, Command, [], lambda context: None], ids=label)
 @pytest.mark.parametrize("method", ["submit", "schedule"])
 def test_what_has_no_execute_is_refused_by_name(make, clock, command, method):
     scheduler = make(clock=clock)
@@ -997,7 +997,7 @@ BAD_INTERVALS = [
 ]
 
 
-@pytest.mark.parametrize(("value", "kind"), BAD_INTERVALS, ids=repr)
+@pytest.mark.parametrize(("value", "kind"), BAD_INTERVALS, ids=label)
 def test_a_bad_repeat_interval_after_a_run_is_reported_and_ends_the_repetition(make, clock, value, kind):
     errors = []
     scheduler = make(on_error=lambda exc, command: errors.append((exc, command)), clock=clock)
@@ -1075,7 +1075,7 @@ DELAYS = [*((value, ValueError) for value in NOT_DELAYS), *((value, TypeError) f
 INTERVALS = [*DELAYS, (0, ValueError), (0.0, ValueError), (-0.0, ValueError), (Decimal(0), ValueError)]
 
 
-@pytest.mark.parametrize(("value", "kind"), DELAYS, ids=lambda value: repr(value)[:20])
+@pytest.mark.parametrize(("value", "kind"), DELAYS, ids=label)
 @pytest.mark.parametrize("method", ["submit", "schedule"])
 def test_a_bad_delay_is_refused_by_name_and_changes_nothing(make, clock, method, value, kind):
     scheduler, note = make(clock=clock), Note("x", key="k")
@@ -1088,7 +1088,7 @@ def test_a_bad_delay_is_refused_by_name_and_changes_nothing(make, clock, method,
     untouched(scheduler, clock, note)
 
 
-@pytest.mark.parametrize(("value", "kind"), INTERVALS, ids=lambda value: repr(value)[:20])
+@pytest.mark.parametrize(("value", "kind"), INTERVALS, ids=label)
 def test_a_bad_interval_is_refused_by_name_and_changes_nothing(make, clock, value, kind):
     scheduler, note = make(clock=clock), Note("x", key="k")
     scheduler.submit(note, 5)
@@ -1102,7 +1102,7 @@ def test_a_bad_interval_is_refused_by_name_and_changes_nothing(make, clock, valu
 @pytest.mark.parametrize(
     ("value", "kind"),
     [case for case in INTERVALS if case[0] is not None],
-    ids=lambda value: repr(value)[:20],
+    ids=label,
 )
 def test_a_bad_repeat_interval_is_refused_at_submit_and_changes_nothing(make, clock, value, kind):
     scheduler, note = make(clock=clock), Note("x", key="k")
@@ -1124,7 +1124,7 @@ def test_huge_delays_and_intervals_are_accepted_and_do_not_come(scheduler, clock
     assert clock.advance(1000) == 0
 
 
-@pytest.mark.parametrize(("value", "kind"), DELAYS, ids=lambda value: repr(value)[:20])
+@pytest.mark.parametrize(("value", "kind"), DELAYS, ids=label)
 def test_a_bad_timeout_of_stop_is_refused_by_name(scheduler, clock, value, kind):
     if value is None:
         scheduler.stop(None)

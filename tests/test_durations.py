@@ -9,6 +9,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import label
 
 from pysched import schedule
 from pysched.schedule import LONGEST_S, duration_text, parse_duration
@@ -125,7 +126,7 @@ def test_values_out_of_bounds(value):
     assert len(str(error.value)) < 300
 
 
-@pytest.mark.parametrize("value", [True, False, None, 1j, b"1s", [1], (), object(), int, {"s": 1}], ids=ascii)
+@pytest.mark.parametrize("value", [True, False, None, 1j, b"1s", [1], (), object(), int, {"s": 1}], ids=label)
 def test_wrong_types(value):
     with pytest.raises(TypeError, match="^interval must be "):
         parse_duration(value, "interval")

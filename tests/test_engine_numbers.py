@@ -70,7 +70,7 @@ def idle(make_engine, clock):
         True, False, "5", b"5", "nan", 1j, timedelta(1), timedelta(-1), [1], (1,), {}, object(), WithoutNumber(),
         WithoutNumber, math.sqrt, array("d", [1.0]),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, (WithoutNumber, array)) else repr(value)[:20],
+    ids=lambda value: type(value).__name__ if isinstance(value, (WithoutNumber, array)) else label(value),
 )  # fmt: skip
 def test_what_is_no_number_is_a_type_error_that_names_the_argument(idle, argument, give, value):
     with unchanged(idle), pytest.raises(TypeError, match=rf"^{argument} "):
@@ -332,7 +332,7 @@ def test_a_tiny_interval_does_not_stall_the_loop(make_engine):
         ({"clock": 5}, "clock", TypeError),
         ({"clock": object()}, "clock", TypeError),
     ],
-    ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
+    ids=lambda value: label(value) if isinstance(value, dict) else "",
 )
 @pytest.mark.parametrize("with_manual_clock", [False, True])
 def test_bad_options_are_refused_by_name(impl, clock, options, name, errors, with_manual_clock):

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
-from support import WAIT
+from support import WAIT, label
 
 from pysched import CancelToken, JobRun, current_run
 
@@ -406,7 +406,7 @@ def test_a_wait_of_any_length_ends_when_the_token_fires():
     assert "cancelled" in repr(token)
 
 
-@pytest.mark.parametrize("timeout", ["1s", True, float("nan"), object()], ids=str)
+@pytest.mark.parametrize("timeout", ["1s", True, float("nan"), object()], ids=label)
 def test_a_wait_of_no_number_is_refused(timeout):
     with pytest.raises((TypeError, ValueError), match="timeout"):
         CancelToken().wait(timeout)

@@ -14,7 +14,7 @@ import weakref
 from datetime import datetime, timezone
 
 import pytest
-from support import assert_quiet, nothing, run_python
+from support import assert_quiet, label, nothing, run_python
 
 from pysched import JobCancelled, current_run
 from pysched.testing import ManualClock
@@ -57,7 +57,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=label)
 @pytest.mark.parametrize("register", ["every", "cron", "after", "at"])
 def test_what_gives_an_awaitable_is_awaited(scheduler, clock, kind, options, register):
     when = {"every": "60s", "cron": "* * * * *", "after": "60s", "at": datetime(2000, 1, 1, 0, 1, tzinfo=timezone.utc)}

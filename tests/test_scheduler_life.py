@@ -13,7 +13,7 @@ from datetime import timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
-from support import WAIT, SteppedClock, in_threads, listening, nothing, wait_until
+from support import WAIT, SteppedClock, in_threads, label, listening, nothing, wait_until
 
 from pysched import SystemClock
 from pysched.testing import ManualClock
@@ -173,7 +173,7 @@ def test_shutdown_lists_a_removed_job_whose_second_attempt_goes_on(make_schedule
     assert scheduler.shutdown() == []
 
 
-@pytest.mark.parametrize("timeout", [-1, float("nan"), "soon", "5", object()], ids=str)
+@pytest.mark.parametrize("timeout", [-1, float("nan"), "soon", "5", object()], ids=label)
 def test_a_bad_timeout_shuts_nothing_down(scheduler, timeout):
     with pytest.raises((TypeError, ValueError), match="timeout"):
         scheduler.shutdown(timeout=timeout)

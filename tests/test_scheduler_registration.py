@@ -386,7 +386,7 @@ def test_a_zone_that_raises_at_registration_leaves_nothing(scheduler):
 @pytest.mark.parametrize(
     "options",
     [{"max_retries": 1}, {"timeout": 5}, {"on_error": nothing}, {"kwargs": {"x": 1}}, {}, {"name": "token"}],
-    ids=str,
+    ids=label,
 )
 def test_what_another_process_cannot_do_is_refused_at_registration(make_scheduler, options):
     def token(cancel):

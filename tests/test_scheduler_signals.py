@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from support import WAIT, Intruder, nothing, start_python
+from support import WAIT, Intruder, label, nothing, start_python
 
 from pysched import Scheduler
 
@@ -390,7 +390,7 @@ def test_signals_at_each_moment_of_run(make_scheduler, signals, logged):
         ({"shutdown_timeout": True}, TypeError, "shutdown_timeout"),
         ({"handle_signals": True, "shutdown_timeout": float("nan")}, ValueError, "shutdown_timeout"),
     ],
-    ids=str,
+    ids=label,
 )
 def test_bad_arguments_start_nothing(make_scheduler, arguments, error, name):
     scheduler, handler = make_scheduler(1), signal.getsignal(signal.SIGTERM)

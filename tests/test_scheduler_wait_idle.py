@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from support import WAIT, in_other_thread, nothing, wait_until
+from support import WAIT, in_other_thread, label, nothing, wait_until
 
 
 def fails():
@@ -111,7 +111,7 @@ def test_inside_a_callback_it_is_refused(make_scheduler, scheduler, clock, optio
 @pytest.mark.parametrize(
     ("timeout", "error"),
     [(-1, ValueError), (float("nan"), ValueError), ("soon", ValueError), (object(), TypeError), (True, TypeError)],
-    ids=str,
+    ids=label,
 )
 def test_bad_timeouts(scheduler, timeout, error):
     with pytest.raises(error, match="timeout"):

@@ -8,6 +8,7 @@ from pathlib import Path
 from zoneinfo import TZPATH, ZoneInfo
 
 import pytest
+from support import label
 
 from pysched import zones
 from pysched.offsets import offset_changes
@@ -60,7 +61,7 @@ def test_names_that_are_not_known(name):
         parse_zone(name, "tz")
 
 
-@pytest.mark.parametrize("wrong", [5, b"UTC", timedelta(0), ZoneInfo, object()], ids=ascii)
+@pytest.mark.parametrize("wrong", [5, b"UTC", timedelta(0), ZoneInfo, object()], ids=label)
 def test_wrong_types(wrong):
     with pytest.raises(TypeError, match="^timezone must be "):
         parse_zone(wrong)
