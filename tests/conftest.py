@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from support import MODES, WAIT, Rig, listening, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from types import ModuleType
 
     from pysched.testing import ManualClock
@@ -81,10 +81,15 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     if call.excinfo is not None:
         item.stash[_HAS_FAILED] = True  # its traceback keeps alive what it sees
-    return (yield)
+    report = yield
+    # pytest-xdist cannot pass on the lone surrogates that tests let be logged.
+    report.sections = [(title, text.encode(errors="backslashreplace").decode()) for title, text in report.sections]
+    return report
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # its end is the last: no record of the log is kept any more
