@@ -72,6 +72,7 @@ class EngineRound:
         self.errors = 0
         self.runs: Counter[int] = Counter()  # each one-shot has a number
         self.handles: dict[int, Any] = {}
+        self.keyless: set[int] = set()  # those that nothing may replace
         self.bulk = 0
         self.mutex = threading.Lock()
         self.engine = Engine(**options, on_error=self.on_error)
@@ -94,6 +95,8 @@ class EngineRound:
             number = len(self.handles)
             self.handles[number] = None
         key = own.randrange(50) if own.random() < 0.3 else None
+        if key is None:
+            self.keyless.add(number)
         handle = self.engine.call_later(own.random() * 0.002, self.run, number, own, key=key)
         self.handles[number] = handle
 
@@ -149,6 +152,7 @@ class EngineRound:
         assert max(self.runs.values(), default=0) <= 1, "a one-shot has run twice"
         for number, handle in self.handles.items():
             assert not (handle.cancelled() and self.runs[number]), "a timer that was cancelled has run"
+            assert handle.cancelled() or self.runs[number] or number not in self.keyless, "a one-shot was lost"
         assert stats.errors == self.errors, (stats, self.errors)
         assert len(self.engine) == stats.running == stats.ready == 0, stats
 
@@ -254,6 +258,9 @@ def play_jobs(chance: random.Random, daemon: bool) -> None:
     left = scheduler.shutdown(timeout=WAIT_S)
     assert left == [], left
     scheduler._check()
+    for info in scheduler.list_jobs():
+        assert info["running"] == 0, info
+        assert info["run_count"] + info["error_count"] == info["started_count"], info
     assert started, "no job has run"
     assert events, "nothing was told to the listeners"
 

@@ -281,10 +281,10 @@ cdef bint stop(Dispatcher self, object timeout) except -1:
     """
     cdef Waiter *waiter
     cdef size_t own
-    cdef bint inside
-    lock(&self.c.mutex)
     # When the interpreter ends, the threads of daemon loops are gone: nothing to wait for.
-    inside = is_finalizing() or runs_here(self.c, &own)
+    cdef bint inside = is_finalizing()   # before the lock: like any call of Python's it may raise
+    lock(&self.c.mutex)
+    inside |= runs_here(self.c, &own)
     unlock(&self.c.mutex)
     if inside:
         return stop_and_wait(self, None, own, NULL)

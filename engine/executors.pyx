@@ -97,7 +97,7 @@ cdef int hand_over(Dispatcher self, object pool, uint32_t epoch) except -1:
 def _drain(Dispatcher self not None, uint32_t epoch, pool):
     """What a thread pool is given, and the target of a daemon worker, whose drain lasts as long as its start.
 
-    `pool`: one of our own, else None. A drain that fails (its clock did) ends the loop, which raises the reason.
+    `pool`: one of our own, else None.  A drain that fails (its clock did) ends the loop, which raises the reason.
     """
     cdef bint waits = self.c.parking     # for deadlines, too
     cdef uint32_t forks = self.c.forks

@@ -6,8 +6,8 @@ from .platform cimport DEBUG, atomic_decrement
 cdef bint armed = False
 cdef bint everywhere
 cdef unsigned long victim            # the thread whose allocations count, unless those of all do
-cdef long first, most
-cdef long left                       # until the first that fails
+cdef long most = 0
+cdef long left = 1                   # until the first that fails
 
 
 cdef bint refused() noexcept nogil:
@@ -25,12 +25,12 @@ def fail_allocations(long number, long count=1, *, bint of_all_threads=False):
     Whether they will: False unless this is a debug build.  Until `end_failures`.  Not to be called while other threads
     allocate; O(1).
     """
-    global armed, everywhere, victim, first, most, left
+    global armed, everywhere, victim, most, left
     if number < 1 or count < 1:
         raise ValueError(f"number and count must be at least 1, got {number} and {count}")
     everywhere = of_all_threads
     victim = this_thread()
-    first = left = number
+    left = number
     most = count
     armed = DEBUG
     return armed
@@ -40,4 +40,4 @@ def end_failures():
     """Lets all allocations be; returns how many have failed since `fail_allocations`."""
     global armed
     armed = False
-    return min(max(1 - left, 0), most) if DEBUG and first else 0
+    return min(max(1 - left, 0), most)

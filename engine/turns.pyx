@@ -51,7 +51,7 @@ cdef struct Turn:                    # one thread's way through a series of runs
 
 
 cdef int begin_turn(Dispatcher self, Turn *turn) except -1:
-    """Lists this thread as one that runs callbacks.  Returns with the mutex held, unless the clock raises."""
+    """Lists this thread as one that runs callbacks.  Returns with the mutex held, unless it raises."""
     memset(turn, 0, sizeof(Turn))
     turn.now = turn.gil_since = now_of(self)
     turn.forks = self.c.forks

@@ -126,10 +126,10 @@ class DrivingClock(ABC):
 
     @abstractmethod
     def sleep_until(self, over: Callable[[], bool], duration: float | None) -> None:
-        """Let `duration` seconds pass, or less once ``over()``; nothing starts meanwhile but time-outs of runs.
+        """Let `duration` seconds pass, or less once ``over()``.
 
-        What a loop has begun goes on.
-        Without limit if `duration` is None: RuntimeError if no time-out is left that could end it.
+        Nothing starts meanwhile but time-outs of runs; coroutines that have begun go on. Without limit if `duration`
+        is None: RuntimeError if no time-out is left that could end it.
         """
 
 

@@ -70,6 +70,8 @@ def arm() -> None:
         import atexit
 
         atexit.register(_at_exit)
+    except RecursionError:  # one as well, of a caller that is deep down
+        raise
     except RuntimeError:  # either says so: the hooks have run, the interpreter is ending
         _at_exit()
     _armed = True

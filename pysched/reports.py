@@ -6,7 +6,6 @@ No handler is installed and nothing is logged in the tick path.
 from __future__ import annotations
 
 import sys
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,12 +58,29 @@ def call_handler(handler: Callable[..., object], error: BaseException, subject: 
 def _last_resort(message: str, failure: BaseException) -> None:
     if isinstance(failure, ImportError) and sys.is_finalizing():
         return  # a destructor at the end of the interpreter, when there is no `logging` any more
-    sys.unraisablehook(
-        SimpleNamespace(
-            exc_type=type(failure),
-            exc_value=failure,
-            exc_traceback=failure.__traceback__,
-            err_msg=f"Exception ignored while logging {message!r}",
-            object=None,
-        )
-    )
+    _Unlogged(message, failure)
+
+
+class _Unlogged:
+    """What could not be logged; let go of at once, it is told to `sys.unraisablehook` by Python itself.
+
+    For what the hook takes can be made by Python alone, and the hook that a program has by default takes nothing else.
+    """
+
+    def __init__(self, message: str, failure: BaseException) -> None:
+        self._message = message
+        self._failure = failure
+
+    def __repr__(self) -> str:
+        return f"pysched, while it logged {self._message!r}"
+
+    @property
+    def __del__(self) -> _Unlogged:
+        """Not a function, since what is shown as the place of the failure is what is called here."""
+        return self
+
+    def __call__(self) -> None:
+        try:
+            raise self._failure
+        finally:
+            del self  # whoever keeps the failure keeps its traceback, and that this frame

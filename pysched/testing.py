@@ -114,7 +114,7 @@ class ManualClock(DrivingClock):
         """Let `duration` pass without starting anything but time-outs: what comes due meanwhile will be late.
 
         Coroutines that have begun go on, but for those of a loop that this is called inside of. The `time.sleep` of
-        callbacks under test; it also works outside of them. O(1).
+        callbacks under test; it also works outside of them. O(1), and what goes on meanwhile.
 
         Raises:
             TypeError, ValueError: `duration` is none; the time has not moved.
@@ -122,7 +122,7 @@ class ManualClock(DrivingClock):
         self._sleep(lambda: False, _duration_ns(duration, "duration"))
 
     def sleep_until(self, over: Callable[[], bool], duration: float | str | timedelta | None) -> None:
-        """`sleep`, but only until ``over()``, which is asked whenever the time-out of a run has come.
+        """`sleep`, but only until ``over()``, asked after each time-out of a run and each step of a coroutine.
 
         `duration` None: without limit; RuntimeError if no time-out is left.
         """

@@ -10,7 +10,7 @@ import logging
 import threading
 
 import pytest
-from support import TOMORROW, WAIT, in_other_thread, listening, nothing, wait_until
+from support import TOMORROW, WAIT, assert_quiet, in_other_thread, listening, nothing, run_python, wait_until
 
 GIVE_UP = 5.0
 """Seconds after which foreign code stops waiting, so that a failing test ends."""
@@ -243,3 +243,48 @@ def test_what_a_dropped_engine_frees_may_use_another(free, foreign, impl):
     dropped.call_later(TOMORROW, nothing, Deleted(foreign))
     del dropped
     assert wait_until(lambda: foreign.ended)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "engine.stop()",
+        "engine.stop(1)",
+        "engine.start()",
+        "engine.wait_idle(1)",
+        "engine.call_later(9, int, key=1)",
+        "engine.call_every(9, int, 1, 2)",
+        "engine.call_many([9.0, 9.0], int)",
+        "engine.cancel_key(1)",
+        "engine.call_later(9, int).cancel()",
+        "engine.next_deadline()",
+        "engine.stats()",
+        "repr(engine)",
+    ],
+)
+def test_a_call_with_too_little_of_the_stack_left_leaves_no_lock_taken(call):
+    """Any call of Python's may raise there, one that is made under the mutex as well. Of the twin that is not asked: a
+    `with` itself may have no stack to give the lock back."""
+    process = run_python(
+        f"""
+        import sys
+        from pysched import Engine
+
+        def deep(left):
+            return deep(left - 1) if left else {call}
+
+        engine = Engine()
+        raised = 0
+        for depth in range(sys.getrecursionlimit() - 300, sys.getrecursionlimit()):
+            try:
+                deep(depth)
+            except RecursionError:
+                raised += 1
+            engine._check()
+        assert 0 < raised < 300
+        assert engine.stop(10)
+        """,
+        engine="native",
+        timeout=30,
+    )
+    assert_quiet(process)

@@ -146,6 +146,32 @@ def test_a_logging_handler_that_raises_harms_nobody(make_face, clock, unraised, 
 
 
 @all_faces
+def test_the_hook_that_python_has_by_default_is_told_of_it_too(make_face, clock, monkeypatch, logged, capsys, kind):
+    """It takes nothing but what Python itself makes; another one may be looser."""
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+
+    class Broken(logging.Handler):
+        def emit(self, record):
+            raise Odd
+
+    face, runs = make_face(kind, clock=clock), []
+    face.start()
+
+    def job():
+        runs.append(clock.time())
+        raise LookupError
+
+    face.every(1, job)
+    with listening(Broken()):
+        clock.advance(3)
+    assert runs == [1, 2, 3]
+    told = capsys.readouterr().err
+    assert told.count("Exception ignored in: pysched, while it logged ") == 3
+    assert told.count("Odd") >= 3
+    assert "TypeError" not in told
+
+
+@all_faces
 @pytest.mark.parametrize("workers", ["None", "2"])
 def test_what_callbacks_raise_is_not_the_status_of_the_program(engine_name, kind, workers):
     process = run_python(

@@ -210,3 +210,27 @@ def test_importing_pysched_brings_in_no_pool():
     process = run_python("import sys, pysched; print('concurrent.futures.thread' in sys.modules)", engine="pure")
     assert_quiet(process)
     assert process.stdout.strip() == "False"
+
+
+def test_at_the_recursion_limit_the_interpreter_does_not_seem_to_end(engine_name):
+    """For ever, as no engine would start any more."""
+    process = run_python(
+        """
+        import sys
+        from pysched import lifecycle
+
+        def deep(left):
+            return deep(left - 1) if left else lifecycle.arm()
+
+        raised = 0
+        for depth in reversed(range(sys.getrecursionlimit() - 300, sys.getrecursionlimit())):
+            try:
+                deep(depth)
+            except RecursionError:
+                raised += 1
+            assert not lifecycle.exiting(), depth
+        assert 0 < raised < 300
+        """,
+        engine=engine_name,
+    )
+    assert_quiet(process)
