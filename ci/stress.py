@@ -14,7 +14,6 @@ import argparse
 import functools
 import importlib.util
 import random
-import sys
 import threading
 import time
 from collections import Counter
@@ -163,13 +162,15 @@ class EngineRound:
 class Command:
     """A command that raises now and then; `busy` is of all commands, of which one runs at a time."""
 
-    def __init__(self, key: str, chance: random.Random, busy: list[str]) -> None:
+    def __init__(self, key: str, chance: random.Random, busy: list[str], begun: list[str]) -> None:
         self.key = key
         self.chance = chance
         self.busy = busy
+        self.begun = begun
 
     def execute(self, context: object) -> None:
         assert not self.busy
+        self.begun.append(self.key)
         self.busy.append(self.key)
         time.sleep(0)
         self.busy.remove(self.key)
@@ -181,15 +182,16 @@ def play_commands(chance: random.Random) -> None:
     """Commands under few keys, submitted, repeated and removed, one at a time."""
     errors: Counter[type] = Counter()
     busy: list[str] = []
+    begun: list[str] = []
     scheduler = CommandScheduler(on_error=lambda error, _: errors.update([type(error)]))
 
     def work(own: random.Random) -> None:
         key = f"key {own.randrange(20)}"
         choice = own.randrange(4)
         if choice < 2:
-            scheduler.submit(Command(key, own, busy), own.random() * 0.002)
+            scheduler.submit(Command(key, own, busy, begun), own.random() * 0.002)
         elif choice == 2:
-            scheduler.schedule(Command(key, own, busy), own.uniform(0.0005, 0.002))
+            scheduler.schedule(Command(key, own, busy, begun), own.uniform(0.0005, 0.002))
         else:
             scheduler.remove(key)
 
@@ -202,7 +204,8 @@ def play_commands(chance: random.Random) -> None:
     in_threads(3, work, chance, meanwhile)
     scheduler.stop(WAIT_S)
     scheduler._check()
-    assert errors.keys() == {ValueError}, errors
+    assert begun, "no command has run"
+    assert errors.keys() <= {ValueError}, errors  # one in ten fails: on a busy machine none of a few
     assert not busy
 
 
@@ -349,4 +352,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -26,8 +26,10 @@ cdef extern from "interpreter.h":
     ctypedef int (*VisitFunction "visitproc")(PyObject *, void *) noexcept
     ctypedef int (*TraverseFunction "traverseproc")(PyObject *, VisitFunction, void *) noexcept
     ctypedef int (*ClearFunction "inquiry")(PyObject *) noexcept
+    ctypedef PyObject *(*CompareFunction "richcmpfunc")(PyObject *, PyObject *, int) noexcept
     ctypedef struct TypeSlots "PyTypeObject":
         TraverseFunction tp_traverse
         ClearFunction tp_clear
+        CompareFunction tp_richcompare
         unsigned int tp_version_tag          # 0, or another one after each change of the type
     TypeSlots *type_of "Py_TYPE"(PyObject *object) noexcept

@@ -162,6 +162,7 @@ cdef class JobList(Driven):
         cdef Slot *slot
         cdef Job *job
         cdef int64_t now
+        cdef bint retried = decision == "retry"      # not under the mutex, as it is Python that compares
         if not self.c.notes_room:
             return
         now = now_of(self)
@@ -170,7 +171,7 @@ cdef class JobList(Driven):
         if slot != NULL:
             job = job_at(self.c, slot.record)
             decide(
-                self.c, <uint32_t>(reference & SLOT_MASK), job, RETRIED if decision == "retry" else OUT_OF_TIME,
+                self.c, <uint32_t>(reference & SLOT_MASK), job, RETRIED if retried else OUT_OF_TIME,
                 slot_of_wall(self.c, job, slot_wall_ns), 1, now, 0,
             )
         unlock(&self.c.mutex)

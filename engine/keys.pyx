@@ -8,10 +8,11 @@ All are O(1) on average.
 from cpython.bytes cimport PyBytes_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport Py_EQ, PyObject_RichCompareBool, Py_TYPE
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdlib cimport free
 
+from .interpreter cimport type_of
 from .memory cimport allocate_large, allocate_zeroed
 from .platform cimport LARGE, LARGE_PAGE, assert_free, assert_held, large_free, lock, unlock
 from .slab cimport slab_free, slab_give, slab_init, slab_reserve, slab_room, slab_take
@@ -119,6 +120,14 @@ cdef inline bint compares_in_c(PyObject *a, PyObject *b) noexcept:
     )
 
 
+cdef inline bint are_equal_in_c(PyObject *a, PyObject *b) noexcept:
+    """Of two that `compares_in_c`: as their type does it, since `PyObject_RichCompare` raises if no stack is left."""
+    cdef PyObject *answer = type_of(a).tp_richcompare(a, b, Py_EQ)
+    cdef bint equal = <object>answer is True
+    Py_XDECREF(answer)                   # True or False, which stay
+    return equal
+
+
 cdef int keys_find(KeyTable *table, Mutex *mutex, PyObject *key, Py_hash_t hash, uint32_t *found) except -1:
     """Stores the index of the key's entry, or 0, in `found`.
 
@@ -143,7 +152,7 @@ cdef int keys_find(KeyTable *table, Mutex *mutex, PyObject *key, Py_hash_t hash,
             elif other is key:
                 equal = True
             elif compares_in_c(other, key):
-                equal = PyObject_RichCompareBool(<object>other, <object>key, Py_EQ)
+                equal = are_equal_in_c(other, key)
             else:
                 version = table.version
                 Py_INCREF(<object>other)

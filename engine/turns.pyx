@@ -250,43 +250,41 @@ cdef void drain_occupied(Core *core, int64_t now) noexcept nogil:
         promote(core, now)
 
 
-cdef int clear_up(Dispatcher self, uint32_t epoch, Turn *turn) except -1:
+cdef int clear_up(Dispatcher self, Turn *turn, bint alarm) except -1:
     """Does what is left to do before a drain parks, which may run destructors and reports of any length.
 
-    Called with the mutex held, returns with it held; in between nothing is held.
+    No mutex held.  `alarm`: one is due, of those that the leader runs.
     """
-    cdef Core *core = self.c
-    # Of the leader, who met one at the top of the heap.
-    cdef bint alarm = core.following and core_alarm_due(core, turn.now)
-    if not (alarm or has_garbage(turn) or has_tidings(core)):
-        return 0
-    drain_occupied(core, turn.now)
-    unlock(&core.mutex)
-    try:
-        drop_garbage(turn)
-        if has_tidings(core):
-            self.reap()
-        if alarm:
-            run_alarms(self)
-    finally:
-        lock(&core.mutex)
-        if core.epoch == epoch and core.forks == turn.forks:
-            core.busy -= 1
+    drop_garbage(turn)
+    if has_tidings(self.c):
+        self.reap()
+    if alarm:
+        run_alarms(self)
     return 0
 
 
 cdef bint park(Dispatcher self, uint32_t epoch, Turn *turn) noexcept:
     """Waits without the GIL for more work: True if that ends the turn, with a reason in `failure`.
 
-    Called and returns with the mutex held; nothing is held in between.
+    Called and returns with the mutex held; nothing is held in between, nor where an exception is made or kept.
     """
     cdef Core *core = self.c
+    # Of the leader, who met one at the top of the heap.
+    cdef bint alarm = core.following and core_alarm_due(core, turn.now)
     cdef bint over = False
-    try:
-        clear_up(self, epoch, turn)
-    except BaseException as error:
-        self.failure = error
-        return True
+    if alarm or has_garbage(turn) or has_tidings(core):
+        drain_occupied(core, turn.now)
+        unlock(&core.mutex)
+        try:
+            clear_up(self, turn, alarm)
+        except BaseException as error:
+            self.failure = error
+            over = True
+        lock(&core.mutex)
+        if core.epoch == epoch and core.forks == turn.forks:
+            core.busy -= 1
+        if over:
+            return True
     unlock(&core.mutex)
     core_notify(core)
     try:

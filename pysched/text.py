@@ -12,9 +12,9 @@ def shown(value: object) -> str:
 
     The name of its type, if it has no repr: numbers of more than 4,300 digits have none, nor have fractions of them.
     """
-    if isinstance(value, (str, bytes)):
-        value = value[: _LONGEST + 1]
     try:
+        if isinstance(value, (str, bytes)):
+            value = value[: _LONGEST + 1]
         text = repr(value)
     except Exception:
         return f"{type(value).__name__}(...)"

@@ -107,9 +107,8 @@ def test_run_raises_that_a_pool_has_no_thread(make_engine, no_threads, logged):
     assert len(logged) == 1
 
 
-def test_a_pool_that_has_a_thread_goes_on_without_another(make_engine, no_threads, logged):
-    """ThreadPoolExecutor keeps what it could not start a thread for, and raises: then the engine stops, and loses
-    nothing."""
+def test_a_pool_that_has_no_thread_for_more_stops_the_engine_and_loses_nothing(make_engine, no_threads, logged):
+    """ThreadPoolExecutor keeps what it could not start a thread for, and raises, although it has others."""
     engine, ran, release = make_engine(2), [], threading.Event()
     inside = threading.Event()
     engine.call_later(0, lambda: (inside.set(), release.wait(WAIT)))

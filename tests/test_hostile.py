@@ -288,3 +288,14 @@ def test_any_text_is_a_key(make_face, clock, logged, kind, text):
     repr(face.made).encode()
     assert [entry[0] for entry in logged] == ["ERROR"]
     logged[0][1].encode()
+
+
+def test_a_text_that_cannot_be_cut_is_refused_in_words_all_the_same(make_face, clock):
+    class Whole(str):
+        __slots__ = ()
+
+        def __getitem__(self, key):
+            raise LookupError
+
+    with pytest.raises(ValueError, match=r"^event must be one of .*, got Whole\(\.\.\.\)$"):
+        make_face("scheduler", clock=clock).made.on(Whole("nothing"), nothing)
