@@ -88,7 +88,7 @@ cdef object open_pool(Dispatcher self):
 cdef int hand_over(Dispatcher self, object pool, uint32_t epoch) except -1:
     """Gets the ready runs on their way.  Raises what the executor raises; nothing is lost by that."""
     if self.c.workers == EACH_BY_ITSELF:
-        return submit_each(self, pool)
+        return submit_each(self, pool, epoch)
     return submit_drains(self, pool, epoch)
 
 
@@ -260,7 +260,7 @@ cdef class Submitted:
         return 0
 
 
-cdef int submit_each(Dispatcher self, object executor) except -1:
+cdef int submit_each(Dispatcher self, object executor, uint32_t epoch) except -1:
     cdef Core *core = self.c
     cdef Submitted submitted
     cdef References garbage
@@ -273,7 +273,7 @@ cdef int submit_each(Dispatcher self, object executor) except -1:
         submitted.forks = core.forks
         now = now_of(self)
         lock(&core.mutex)
-        taken = core.phase == STARTED and core_take_ready(core, now, True, &submitted.run)
+        taken = core.epoch == epoch and core.phase == STARTED and core_take_ready(core, now, True, &submitted.run)
         unlock(&core.mutex)
         if not taken:
             return 0

@@ -251,12 +251,14 @@ class ManagedRun:
         try:
             before = managed_run.set(None)
         except MemoryError as error:
+            self.attempts += 1  # or it would be tried for ever
             self.ended(run, error)
             return
         try:
+            first = self.run is None
             run = self.begin()
             managed_run.set(run)
-            if self.attempts == 1:
+            if first:
                 self.tell("started", run, lateness=self.ticket.late_ns / NS)
                 self.set_alarm()
             result = self.call(run)
@@ -325,7 +327,7 @@ class ManagedRun:
         job, runner, ticket = self.job, self.job.runner, self.ticket
         self.attempts += 1
         self.attempt_began_ns = runner.engine.time_ns()
-        if self.attempts == 1:
+        if self.run is None:
             self.began_ns = self.attempt_began_ns
             runner.opened(self)
             if not runner.engine.has(ticket.reference):  # removed since it started: `drop_retries` did not see it
@@ -422,11 +424,15 @@ class ManagedRun:
             runner.owner._set_error(self.ticket.reference, text)
             self.tell("timeout", self.run, began_ns=self.began_ns, outcome="timeout_count", last_error=text)
             runner.engine.decide(self.ticket.reference, "timeout", self.ticket.scheduled_wall_ns)
-            runner.closed(self)
-        finally:
-            self.ticket.finish(True, True)
-        if coroutine is not None:
-            runner.coroutines.cancel(coroutine, TIMED_OUT)
+        finally:  # each of these, though there be no memory for what comes before
+            try:
+                runner.closed(self)
+            finally:
+                try:
+                    self.ticket.finish(True, True)
+                finally:
+                    if coroutine is not None:
+                        runner.coroutines.cancel(coroutine, TIMED_OUT)
         runner.owner._report_timeout(self.job_id, self.job.name, timeout)
         if not self.calling:  # it ended while this was going on
             runner.abandoned.pop(self, None)

@@ -154,6 +154,26 @@ def test_advance_without_memory_loses_no_run(compiled, allocator):
     until_none_fails(once)
 
 
+def test_a_lasting_shortage_of_memory_ends_the_retries(make_scheduler, clock, monkeypatch):
+    """An attempt that could not begin counts as one."""
+
+    class Short:
+        def set(self, run):
+            raise MemoryError
+
+    seen = []
+    scheduler = make_scheduler(clock=clock, on_error=lambda error, run: seen.append(type(error)))
+    job = scheduler.every("1s", seen.append, args=["ran"], max_retries=2, retry_backoff=0)
+    with monkeypatch.context() as patch:
+        patch.setattr("pysched.runner.managed_run", Short())
+        scheduler.start_background()
+        clock.advance(1)
+    assert seen == [MemoryError] * 3
+    assert scheduler.get_job(job).error_count == 1
+    clock.advance(1)
+    assert seen[3:] == ["ran"]
+
+
 @in_python
 def test_no_run_is_left_behind_on_its_thread(compiled, scheduler_type, logged):
     """A context may need memory to be set, and to be as it was before: the run ends, and is over for `current_run`."""

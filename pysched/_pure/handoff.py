@@ -211,6 +211,7 @@ class OneByOne:
         pass
 
     def _submit(self, run: Run) -> None:
+        answer = Answer(self, run)  # beforehand, as there must be one if it was submitted; lives on if it is refused
         taken = run.take()
         try:
             # The callback itself, not a wrapper: it may have to be pickled.
@@ -218,7 +219,6 @@ class OneByOne:
         except BaseException:
             self._revive(run, taken)
             raise
-        answer = Answer(self, run)  # which lives on if it is refused
         try:
             future.add_done_callback(answer)
         except BaseException:  # no future: nobody will tell of the end
