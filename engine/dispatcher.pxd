@@ -38,6 +38,9 @@ cdef class Dispatcher:
     cdef int64_t repeat_at(self, Run *run, int64_t now) noexcept
     cdef object report(self, Run *run, object error)
     cdef tuple call_of(self, Run *run)
+    cdef object omission_of(self, Run *run, tuple called)
+    cdef tuple kept_of(self, Run *run, tuple called)
+    cdef int dismiss(self, Run *run, tuple called) except -1
     cdef int fail_run(self, Run *run, object error, tuple called) except -1
     cdef int take_result(self, Run *run, object result) except -1
     cdef bint perform(self, Run *run, bint interruptible) noexcept

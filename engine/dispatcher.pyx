@@ -140,6 +140,18 @@ cdef class Dispatcher:
             return (callback, <object>run.references.arguments)
         return (callback,)
 
+    cdef object omission_of(self, Run *run, tuple called):
+        """The error of an executor that says that it has called what `call_of` made, if that is known not to be so."""
+        return None
+
+    cdef tuple kept_of(self, Run *run, tuple called):
+        """What `call_of` made, if it is needed until the executor is done with it."""
+        return None
+
+    cdef int dismiss(self, Run *run, tuple called) except -1:
+        """An executor is done with what `kept_of` gave, in whichever way."""
+        return 0
+
     cdef int fail_run(self, Run *run, object error, tuple called) except -1:
         """What an executor was given by `call_of` has failed."""
         run.failed = True

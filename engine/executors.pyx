@@ -5,7 +5,6 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from .core cimport (
-    JOB,
     NO_REPEAT,
     STARTED,
     Core,
@@ -173,7 +172,7 @@ cdef class Submitted:
     cdef Dispatcher dispatcher
     cdef Run run
     cdef Runner *runner              # for the end; made beforehand, since that must not fail
-    cdef tuple called                # of a job: what the executor was given; a ticket may be in it
+    cdef tuple called                # of a job or a retry: what the executor was given; a ticket may be in it
     cdef uint32_t forks
     cdef bint taken                  # by the executor
     cdef bint finished
@@ -210,13 +209,21 @@ cdef class Submitted:
             cancelled = bool(future.cancelled())
             if not cancelled:
                 error = future.exception()
-                self.report(error)
+                self.report(self.dispatcher.omission_of(&self.run, self.called) if error is None else error)
                 if error is None and isinstance(future, Future):
                     self.dispatcher.take_result(&self.run, future.result())
         except BaseException as error:
             cancelled = False
             self.report(error)
+        self.dismiss()
         self.finish(cancelled, runner)
+        return 0
+
+    cdef int dismiss(self) noexcept:
+        try:
+            self.dispatcher.dismiss(&self.run, self.called)
+        except BaseException as failure:
+            log_error(f"{self.dispatcher._name}: a callback failed to end", failure)
         return 0
 
     cdef int report(self, object error) noexcept:
@@ -281,8 +288,7 @@ cdef int submit_each(Dispatcher self, object executor, uint32_t epoch) except -1
         before_foreign_code()
         try:
             called = self.call_of(&submitted.run)
-            if submitted.run.flags & JOB:
-                submitted.called = called
+            submitted.called = self.kept_of(&submitted.run, called)
             future = executor.submit(*called)
         except BaseException:
             lock(&core.mutex)
@@ -300,5 +306,7 @@ cdef int submit_each(Dispatcher self, object executor, uint32_t epoch) except -1
             future.add_done_callback(submitted)
         except BaseException:
             # No future: nobody will ever tell of its end.
+            submitted.report(self.omission_of(&submitted.run, submitted.called))
+            submitted.dismiss()
             submitted.finish(False, NULL)
             raise

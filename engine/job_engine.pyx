@@ -203,15 +203,28 @@ cdef class JobEngine(JobTable):
 
     cdef tuple call_of(self, Run *run):
         if run.flags & MANAGED:
-            return (Dispatcher.call_of(self, run)[0], new_ticket(self, run))
+            return (new_ticket(self, run), Dispatcher.call_of(self, run)[0])
         return Dispatcher.call_of(self, run)
+
+    cdef object omission_of(self, Run *run, tuple called):
+        if run.flags & MANAGED and not (<Ticket>called[0]).called:
+            return RuntimeError("the executor says that the callback has ended, but it has not called it")
+        return None
+
+    cdef tuple kept_of(self, Run *run, tuple called):
+        return called
+
+    cdef int dismiss(self, Run *run, tuple called) except -1:
+        if not run.flags & JOB and hasattr(called[0], "dismissed"):
+            called[0].dismissed()
+        return 0
 
     cdef int fail_run(self, Run *run, object error, tuple called) except -1:
         if not run.flags & JOB:
             return Dispatcher.fail_run(self, run, error, called)
         self.tell(run, error)
         if run.flags & MANAGED:
-            (<Ticket>called[1]).end(FAILED)
+            (<Ticket>called[0]).end(FAILED)
         else:
             run.failed = True
         return 0

@@ -299,6 +299,23 @@ cdef void step_down(Core *core, int64_t now) noexcept nogil:
     promote(core, now)
 
 
+cdef bint calls_for_worker(const Core *core) noexcept nogil:
+    """Whether something is ready for a worker that waits.
+
+    Where there are C functions, not if enough are on their way to it: they may have to wait for the GIL, and one that
+    stays can call what needs none.
+    """
+    assert_held(&core.mutex)
+    return core.ring_count != core.zombies and (not core.natives or drains_wanted(core) != 0)
+
+
+cdef void leave_natives(Core *core) noexcept nogil:
+    """Leaves C functions to another, as the caller is about to wait for the GIL."""
+    assert_held(&core.mutex)
+    if core.natives and core.phase == STARTED:
+        promote(core, monotonic_ns())
+
+
 cdef void lead(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
     """Waits for something to do, as the only one.  What came due is in the ready ring afterwards."""
     cdef int64_t now
@@ -322,7 +339,7 @@ cdef void lead(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
             if core.phase != STARTED:
                 break
         core_prune(core)
-        if (core.ring_count != core.zombies or core_alarm_due(core, now) or has_tidings(core)
+        if (calls_for_worker(core) or core_alarm_due(core, now) or has_tidings(core)
                 or (collected and core.waiters != NULL)):
             break
         if called:
@@ -335,6 +352,7 @@ cdef void lead(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
             break
     core.led = False
     drains_summon(core)                  # this worker takes one run; the others go on
+    leave_natives(core)
 
 
 cdef void await_lead(Core *core, uint32_t epoch) noexcept nogil:
@@ -355,7 +373,7 @@ cdef void await_lead(Core *core, uint32_t epoch) noexcept nogil:
         core.wakeups += 1
         if core.deputy_until == until:   # else another is the deputy now
             core.deputy_until = NEVER
-        if (core.phase != STARTED or core.summons or core.heir or core.ring_count == core.zombies
+        if (core.phase != STARTED or core.summons or core.heir or core.natives or core.ring_count == core.zombies
                 or drains_wanted(core)):
             return
         # Whoever comes for what is ready waits for the GIL, as this one would, and sees to it that somebody leads.
@@ -368,7 +386,7 @@ cdef void follow(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
     core.parked += 1
     if core_sleeps_too_long(core):            # as of what the run that this worker has just ended comes next
         waker_wake(&core.waker)
-    while core.phase == STARTED and not core.summons and core.ring_count == core.zombies:
+    while core.phase == STARTED and not core.summons and not calls_for_worker(core):
         if not (core.led or core.outgoing or core.standing_in):
             core.parked -= 1
             core.heir = False
@@ -379,3 +397,4 @@ cdef void follow(Core *core, uint32_t epoch, Runner *runner) noexcept nogil:
             return
     unpark(core)
     core.heir = False                    # it may have been this one: who starts a run looks again
+    leave_natives(core)

@@ -15,6 +15,7 @@ cdef class Ticket:
     cdef readonly uint64_t number
     cdef readonly int64_t late_ns
     cdef int64_t started_ns
+    cdef bint called                 # through itself
     cdef bint claimed
     cdef bint finished
 

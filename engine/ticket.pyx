@@ -41,6 +41,16 @@ cdef class Ticket:
         """That of the job."""
         return <uint64_t>self.generation << SLOT_BITS | self.slot
 
+    def __call__(self, manager):
+        """Calls the manager with this; what an executor is given to call. Once, and not after the end of the run."""
+        cdef bint first
+        lock(&self.engine.c.mutex)
+        first = not (self.called or self.finished)
+        self.called = True
+        unlock(&self.engine.c.mutex)
+        if first:
+            manager(self)
+
     def claim(self):
         """True for the one who asks first: the one who may end the run."""
         cdef bint first

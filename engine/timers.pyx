@@ -193,8 +193,9 @@ cdef bint core_wants_wake(Core *core, int64_t when) noexcept nogil:
     if core.sleeping and when < core.sleep_until:
         core.sleeping = False
         return True
-    # A worker that is on its way looks as soon as it is there: it may be waiting for the GIL that the caller holds.
-    if core.following and not (core.parked and core.busy + core.parked < core.drains):
+    # A worker that is on its way looks as soon as it is there: it may be waiting for the GIL that the caller holds.  C
+    # functions do not wait for that.
+    if core.following and (core.natives or not (core.parked and core.busy + core.parked < core.drains)):
         core_attend(core, max(when, 0))
     return False
 

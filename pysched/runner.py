@@ -203,6 +203,27 @@ class ManagedJob:
         ManagedRun(self, ticket).attempt()
 
 
+class Retry:
+    """The next attempt of a tick, as a timer of the engine."""
+
+    __slots__ = ("_called", "_run")
+
+    def __init__(self, run: ManagedRun) -> None:
+        self._run = run
+        self._called = False
+
+    def __call__(self) -> None:
+        if not self._called:  # else an executor has changed its mind
+            self._called = True
+            self._run.attempt()
+
+    def dismissed(self) -> None:
+        """An executor is done with this: if it has not called it, by an error or a cancellation say, nobody will."""
+        if not self._called:
+            self._called = True
+            self._run.ended(self._run.run, JobCancelled("the executor has not called the retry"))
+
+
 class ManagedRun:
     """A tick, over all its attempts."""
 
@@ -371,7 +392,7 @@ class ManagedRun:
             wait = runner.wait_of(attempts, job.options.retry_backoff)
             self.calling = False
             # By number: that attempt may have come and failed before this line has its timer.
-            self.retries[attempts] = runner.engine.call_later(wait, self.attempt)
+            self.retries[attempts] = runner.engine.call_later(wait, Retry(self))
         except BaseException as failure:  # no memory for it
             runner.owner._report(failure, run, job.options)
             self.end(error)

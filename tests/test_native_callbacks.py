@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
+import time
 from concurrent.futures import Executor, Future
 from pathlib import Path
 from types import SimpleNamespace
@@ -93,6 +95,30 @@ def test_callbacks_run_while_another_thread_keeps_the_gil(running, probe, native
     assert native.hold_gil(probe, 20, WAIT)
     assert (probe.with_gil, probe.overlaps) == (0, 0)
     assert probe.thread != threading.get_ident()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 8])
+@pytest.mark.parametrize("added", ["before", "after"])
+def test_a_daemon_worker_that_waits_for_the_gil_leaves_them_to_others(make, probe, native, workers, added):
+    engine, timers = make(executor=workers, daemon=True)
+    engine.start()
+    before = sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(1000)  # nobody else gets the GIL
+        for _ in range(workers):
+            engine.call_later(0, nothing)
+        if added == "before":
+            timers.every(MS, 0, probe)
+        deadline = time.monotonic() + 0.01
+        while time.monotonic() < deadline:
+            pass  # workers come for the callbacks of Python
+        if added == "after":
+            timers.every(MS, 0, probe)
+        assert native.hold_gil(probe, 20, WAIT)
+    finally:
+        sys.setswitchinterval(before)
+    assert engine.stats().started >= 20
+    assert probe.overlaps == 0
 
 
 def test_run_on_the_main_thread_calls_them_there(make, probe):

@@ -15,7 +15,7 @@ from __future__ import annotations
 from _thread import RLock, get_ident
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pysched._pure.lateness import LatenessHistogram
 from pysched._pure.table import TimerTable
@@ -29,7 +29,7 @@ from pysched.waiting import Waiters, WakeEvent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pysched._pure.timers import Run, Timer
+    from pysched._pure.timers import Run, Taken, Timer
     from pysched.clock import Clock
 
 __all__ = ["Core", "Session"]
@@ -237,6 +237,21 @@ class Core:
         """A run has failed. Returns what `report` does."""
         run.failed = True
         return self.report(error, run.timer)
+
+    def call_of(self, run: Run, taken: Taken) -> tuple[Any, ...]:  # noqa: ARG002
+        """`(callable, *arguments)`, for an executor: not a wrapper, as it may have to be pickled."""
+        return (taken[0], *taken[1])
+
+    def omission_of(self, run: Run) -> Exception | None:  # noqa: ARG002
+        """The error of an executor that says that it has called what `call_of` made, if that is known not to be so."""
+        return None
+
+    def kept_of(self, run: Run, taken: Taken) -> Any:  # noqa: ARG002
+        """What is needed of a run until the executor is done with it: for `dismiss`."""
+        return None
+
+    def dismiss(self, kept: Any) -> None:
+        """An executor is done with what `kept_of` gave, in whichever way."""
 
     def take_result(self, run: Run, result: object) -> None:
         """What an executor says that a callback has returned: nobody would await it."""

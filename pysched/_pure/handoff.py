@@ -14,7 +14,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pysched.lifecycle import exiting, leave_pool
-from pysched.reports import printable
+from pysched.reports import log_error, printable
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -214,14 +214,16 @@ class OneByOne:
         answer = Answer(self, run)  # beforehand, as there must be one if it was submitted; lives on if it is refused
         taken = run.take()
         try:
-            # The callback itself, not a wrapper: it may have to be pickled.
-            future = self._executor.submit(taken[0], *taken[1])
+            future = self._executor.submit(*self._core.call_of(run, taken))
         except BaseException:
             self._revive(run, taken)
             raise
+        answer.kept = self._core.kept_of(run, taken)
         try:
             future.add_done_callback(answer)
         except BaseException:  # no future: nobody will tell of the end
+            self._tell(run, self._core.omission_of(run))
+            self._dismiss(answer.kept)
             self._core.end(run)
             raise
 
@@ -229,7 +231,7 @@ class OneByOne:
         """Whether the end of the run is still to be told."""
         return run.order in self._core.table.runs
 
-    def done(self, run: Run, future: Future[object] | None) -> None:
+    def done(self, run: Run, future: Future[object] | None, kept: Any) -> None:
         """The run has ended, as its future says; None: that is gone, and nobody will ever tell."""
         if not self.is_open(run):
             return  # its future told before
@@ -242,7 +244,7 @@ class OneByOne:
             if future is None:
                 raise RuntimeError("the executor dropped the future of the callback, whose end nobody knows now")
             dropped = bool(future.cancelled())
-            error = None if dropped else future.exception()
+            error = None if dropped else future.exception() or self._core.omission_of(run)
             self._tell(run, error)
             if not dropped and error is None and isinstance(future, Future):  # others may have to fetch the result
                 self._core.take_result(run, future.result())
@@ -250,6 +252,7 @@ class OneByOne:
             dropped = False
             self._tell(run, failure)
         finally:
+            self._dismiss(kept)
             self._core.leave(entered)
             try:
                 self._core.end(run, dropped)
@@ -259,6 +262,12 @@ class OneByOne:
     def _tell(self, run: Run, error: BaseException | None) -> None:
         if error is not None:
             self._core.fail(run, error)
+
+    def _dismiss(self, kept: Any) -> None:
+        try:
+            self._core.dismiss(kept)
+        except BaseException as failure:
+            log_error(f"{self._core.name}: a callback failed to end", failure)
 
     def _revive(self, run: Run, taken: Taken) -> None:
         """The executor refused the run: it never started."""
@@ -282,18 +291,19 @@ class OneByOne:
 class Answer:
     """What a future is to call at its end, or to let go of if there will be none."""
 
-    __slots__ = ("_pool", "_run")
+    __slots__ = ("_pool", "_run", "kept")
 
     def __init__(self, pool: OneByOne, run: Run) -> None:
         self._pool = pool
         self._run = run
+        self.kept: Any = None  # what `dismiss` gets
 
     def __call__(self, future: Future[object]) -> None:
-        self._pool.done(self._run, future)
+        self._pool.done(self._run, future, self.kept)
 
     def __del__(self) -> None:
         if self._pool.is_open(self._run) and not exiting():
-            self._pool.done(self._run, None)
+            self._pool.done(self._run, None, self.kept)
 
 
 def pool_size(executor: object) -> int | None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pysched._pure.core import Session
     from pysched._pure.jobs import Alarm, Job, JobState
     from pysched._pure.snapshot import Snapshot
-    from pysched._pure.timers import Run
+    from pysched._pure.timers import Run, Taken
     from pysched.clock import Clock
 
 __all__ = ["JobCore"]
@@ -288,6 +288,23 @@ class JobCore(Core):
             self.fail(run, error)
             return
         self.take_result(run, result)
+
+    def call_of(self, run: Run, taken: Taken) -> tuple[Any, ...]:
+        if isinstance(run, JobCall) and run.ticket is not None:
+            return (run.ticket, taken[0])
+        return super().call_of(run, taken)
+
+    def omission_of(self, run: Run) -> Exception | None:
+        if not isinstance(run, JobCall) or run.ticket is None or run.ticket._called:
+            return None
+        return RuntimeError("the executor says that the callback has ended, but it has not called it")
+
+    def kept_of(self, run: Run, taken: Taken) -> Any:
+        return None if isinstance(run, JobCall) else taken[0]
+
+    def dismiss(self, kept: Any) -> None:
+        if hasattr(kept, "dismissed"):
+            kept.dismissed()
 
     def take_result(self, run: Run, result: object) -> None:
         """Hand an awaitable over to the owner, who from then on ends the run, by its ticket."""

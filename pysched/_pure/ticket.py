@@ -8,6 +8,8 @@ from pysched._pure.jobs import Outcome
 from pysched.reports import log_error
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pysched._pure.job_core import JobCore
     from pysched._pure.jobs import JobCall
 
@@ -22,7 +24,17 @@ class Ticket:
     `late_ns`: from when it was due to its start.
     """
 
-    __slots__ = ("_claimed", "_core", "_finished", "_job", "_started_ns", "late_ns", "number", "scheduled_wall_ns")
+    __slots__ = (
+        "_called",
+        "_claimed",
+        "_core",
+        "_finished",
+        "_job",
+        "_started_ns",
+        "late_ns",
+        "number",
+        "scheduled_wall_ns",
+    )
 
     def __init__(self, core: JobCore, run: JobCall) -> None:
         self._core = core
@@ -31,6 +43,7 @@ class Ticket:
         self.number = run.number
         self.late_ns = run.late_ns
         self._started_ns = run.started_ns
+        self._called = False  # through itself
         self._claimed = False
         self._finished = False
 
@@ -38,6 +51,14 @@ class Ticket:
     def reference(self) -> int:
         """That of the job."""
         return self._job.reference
+
+    def __call__(self, manager: Callable[[Ticket], object]) -> None:
+        """Calls the manager with this; what an executor is given to call. Once, and not after the end of the run."""
+        with self._core.lock:
+            first = not (self._called or self._finished)
+            self._called = True
+        if first:
+            manager(self)
 
     def claim(self) -> bool:
         """True for the one who asks first: the one who may end the run."""
