@@ -54,6 +54,8 @@ def parse_duration(value: object, name: str, *, zero: bool = False) -> int:
             offending part.
     """
     if isinstance(value, str):
+        if type(value) is not str:
+            value = str.__str__(value)  # a subclass may compare as it likes, and others would get what it left
         known = _recent.get(value)
         ns = _duration_of_text(value, name) if known is None else known
     elif isinstance(value, timedelta):
@@ -197,6 +199,8 @@ def parse_cron(expression: str, *, seconds: bool = False, hashed: str | None = N
         raise TypeError(f"a cron expression must be a str, got {type(expression).__name__}")
     if hashed is not None and not isinstance(hashed, str):
         raise TypeError(f"hashed must be a str or None, got {type(hashed).__name__}")
+    expression = str.__str__(expression)  # plain text also of a subclass, which may compare as it likes
+    hashed = None if hashed is None else str.__str__(hashed)
     if len(expression) > LONGEST_TEXT:
         raise ValueError(
             f"invalid cron expression {shown(expression)}: it must have at most {LONGEST_TEXT} characters, "

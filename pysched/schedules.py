@@ -45,6 +45,8 @@ class Schedules:
         """
         if not isinstance(expression, str):
             raise TypeError(f"{name} must be a str, got {type(expression).__name__}")
+        expression = str.__str__(expression)  # plain text also of a subclass, which may compare as it likes
+        hashed = None if hashed is None else str.__str__(hashed)
         key = (expression, seconds, hashed, id(zone))
         known = self._known.get(key)
         if known is not None:

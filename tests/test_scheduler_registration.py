@@ -12,6 +12,7 @@ from fractions import Fraction
 import pytest
 from support import in_threads, label, nothing
 
+from pysched import preview
 from pysched.testing import ManualClock
 
 UTC = timezone.utc
@@ -630,6 +631,39 @@ def test_ids_are_text_as_it_was_written(scheduler):
         assert scheduler.get_job(job_id).id == job_id
     assert type(scheduler.every("1s", nothing, id=Text("t"))) is str
     assert scheduler.get_job("t").id == "t"
+
+
+class Posing(str):
+    """A text that poses as another one wherever it is looked up."""
+
+    def __new__(cls, text, other):
+        made = super().__new__(cls, text)
+        made.other = other
+        return made
+
+    def __hash__(self):
+        return hash(self.other)
+
+    def __eq__(self, other):
+        return True
+
+
+def test_what_a_text_poses_as_is_not_what_others_get(scheduler, clock):
+    first, second, third = [], [], []
+    scheduler.every(Posing("10s", "7s"), nothing)
+    scheduler.every("7s", first.append, args=(1,))
+    scheduler.cron(Posing("0 0 * * *", "*/7 * * * *"), nothing)
+    scheduler.cron("*/7 * * * *", second.append, args=(1,))
+    scheduler.cron("H * * * *", nothing, hashed=True, id=Posing("a", "b"))
+    scheduler.cron("H * * * *", third.append, args=(1,), hashed=True, id="b")
+    assert scheduler.get_job("b").next_run_at != scheduler.get_job("a").next_run_at
+    clock.advance("70s")
+    assert len(first) == 10
+    clock.advance("35m")
+    assert len(second) == 5
+    start = datetime(2020, 1, 1, tzinfo=UTC)
+    preview(Posing("0 0 * * *", "*/9 * * * *"), 1, start=start, tz=UTC)
+    assert preview("*/9 * * * *", 1, start=start, tz=UTC)[0].minute == 9
 
 
 def test_default_ids_are_never_used_twice(scheduler, clock):
