@@ -14,7 +14,7 @@ into the ready ring, so that slots are taken, coalesced and queued when they are
 
 C functions are called by whoever waits, in between two sleeps: the loop's thread, the leader, or, while all workers are
 inside callbacks, the loop's thread in the leader's stead.  So there is one at a time.  A worker that leaves for a
-callback of Python may have to wait for the GIL: it sees beforehand to it that another, or the loop's thread, calls them.
+callback of Python may have to wait for the GIL: it sees to it beforehand that another, or the loop's thread, does so.
 
 All functions are called with the core's mutex held, except `wait_for_work` and `drain_park`.
 """
