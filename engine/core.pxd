@@ -27,7 +27,7 @@ from .slab cimport Slab, slab_at
 
 
 cdef enum:
-    STALE_ALLOWANCE = 1024           # stale entries that are let be, however few are live
+    STALE_ALLOWANCE = 1024           # stale nodes that are let be, however few are live
 
 cdef enum SlotState:
     FREE

@@ -34,7 +34,7 @@ from .core cimport (
 )
 from .heap cimport SLOT_MASK, heap_ordered
 from .keys cimport KeyEntry, keys_at
-from .platform cimport DEBUG, lock, mutex_watch, unlock
+from .platform cimport DEBUG, lock, monotonic_ns, mutex_watch, unlock
 from .slots cimport is_single
 
 
@@ -93,7 +93,7 @@ cdef const char *first_broken(Core *core) noexcept nogil:
             pending += 1
     if core.heap.size - pending != core.stale:
         return b"the count of stale nodes is wrong"
-    if core.stale > core.heap.size - core.stale + STALE_ALLOWANCE:
+    if core.stale > core.slots.top - 1 + STALE_ALLOWANCE:      # see core_bound_stale: of each slot one node is live
         return b"too many stale nodes"
     if core.slots.chunk_count and (
         core.heap.capacity < core.heap.size + core.outside
@@ -157,8 +157,9 @@ cdef const char *first_broken(Core *core) noexcept nogil:
         return b"a drain leads while the leader of an earlier start sleeps"
     if (core.following and core.phase == STARTED and core.parked
             and not (core.led or core.heir or core.outgoing or core.standing_in)
-            and core.deputy_until > first_due(core)
-            and core.busy + core.parked == core.drains):
+            and core.busy + core.parked == core.drains
+            # A deputy whose time has come is about to look, even if what is first was due before.
+            and core.deputy_until > max(first_due(core), monotonic_ns())):
         return b"a daemon worker is parked, and nobody leads or is about to"
     if instances != core.instances:
         return b"the count of jobs' instances is wrong"

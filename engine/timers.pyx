@@ -457,7 +457,12 @@ cdef void core_prune(Core *core) noexcept nogil:
 
 
 cdef void core_bound_stale(Core *core) noexcept nogil:
-    """Rebuilds the heap when stale nodes outnumber live ones: O(n), paid for by as many cancellations."""
+    """Rebuilds the heap when stale nodes outnumber live ones: O(n), paid for by as many cancellations.
+
+    Called where a node goes stale, not where a live one leaves to start: that would cost each start a look and give no
+    memory back, as the heap keeps what it once needed.  So stale nodes are at most as many as there ever were timers at
+    once, and STALE_ALLOWANCE.
+    """
     assert_held(&core.mutex)
     if core.stale > core.heap.size - core.stale + STALE_ALLOWANCE:
         core_drop_stale(core)

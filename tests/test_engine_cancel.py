@@ -137,7 +137,7 @@ def test_cancelling_all_leaves_a_running_engine_that_takes_more(rig):
 @pytest.mark.parametrize("live", [0, 10, 3000])
 @pytest.mark.parametrize("order", ["first in, first out", "last in, first out"])
 def test_cancelled_timers_do_not_pile_up(engine, live, order):
-    """_check() holds what is kept of them to the number of live timers + 1024."""
+    """_check() holds what is kept of them to the number of timers that there ever were at once, and 1024."""
     keep = [engine.call_later(1 if order.startswith("last") else TOMORROW, nothing) for _ in range(live)]
     for _ in range(20):
         handles = [engine.call_later(10, nothing) for _ in range(500)]

@@ -659,6 +659,7 @@ def test_refused_one_shots_keep_their_order_over_a_new_numbering(make_engine, lo
         engine.call_later(0, ran.append, number)
     engine.start()
     assert wait_until(lambda: not engine.running)
+    assert engine.stop(WAIT)  # its thread has told of it by then: what is logged in a teardown is kept
     executor.full = False
     engine.start()
     assert engine.wait_idle(WAIT)

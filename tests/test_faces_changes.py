@@ -6,8 +6,8 @@ import random
 import threading
 
 import pytest
-from faces import all_faces
-from support import WAIT, in_threads, wait_until
+from faces import all_faces, restartable
+from support import TOMORROW, WAIT, in_threads, nothing, wait_until
 
 TELLING = ("engine", "scheduler")
 """The faces whose cancel says whether it prevented a run."""
@@ -142,6 +142,30 @@ def test_nothing_starts_after_its_cancel_has_returned(make_face, switching, kind
     assert last.wait(WAIT)
     # Between the return of the cancel and our count the run in progress may have come to its first line: one at most.
     assert [len(started) - count for started, count in late if len(started) > count + 1] == []
+
+
+@restartable  # of jobs: see test_job_engine.py
+@pytest.mark.parametrize("workers", ["manual clock", None, 2])
+def test_what_was_cancelled_is_within_bounds_while_the_others_run(make_face, clock, kind, workers):
+    """Of as many as may be kept beside those that live, 1024 more; `_check()` holds at each start of one of these."""
+    face = make_face(kind, clock=clock) if workers == "manual clock" else make_face(kind, workers=workers)
+    checked = []
+
+    def check():
+        face.made._check()
+        checked.append(1)
+
+    for _ in range(20):
+        face.once(0, check)
+    face.once(TOMORROW, nothing)  # before those that are cancelled, which would be dropped if they came to be first
+    for number in range(21 + 1024):
+        face.once(TOMORROW, nothing, f"k{number}")
+    for number in range(21 + 1024):
+        face.cancel(f"k{number}")
+    face.made._check()
+    face.start()
+    clock.advance(0)
+    assert wait_until(lambda: len(checked) == 20)
 
 
 @all_faces

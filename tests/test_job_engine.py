@@ -9,7 +9,7 @@ import random
 
 import pytest
 from jobs import WALL, Jobs, S
-from support import nothing
+from support import TOMORROW, nothing
 
 from pysched.clock import NEVER
 
@@ -1103,3 +1103,16 @@ def test_what_is_wrong_is_refused(impl, jobs, clock):
     assert jobs.name == "jobs"
     with pytest.raises(TypeError):
         jobs.schedules.CalendarSchedule(None)
+
+
+def test_what_was_removed_is_within_bounds_while_the_others_run(jobs, clock, times, note):
+    """Of as many as may be kept beside those that live, 1024 more; `_check()` holds at each start of one of these."""
+    jobs.start()
+    for _ in range(20):
+        jobs.after(1, lambda: (jobs._check(), note()))
+    jobs.after(TOMORROW, nothing)  # before those that are removed, which would be dropped if they came to be first
+    for job in [jobs.after(TOMORROW, nothing) for _ in range(21 + 1024)]:
+        assert jobs.remove(job)
+    jobs._check()
+    clock.advance(1)
+    assert times == [1.0] * 20

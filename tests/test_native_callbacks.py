@@ -270,6 +270,26 @@ def test_slots_that_come_while_it_runs_are_coalesced(make, probe):
     assert probe.overlaps == 0
 
 
+def test_what_was_cancelled_is_within_bounds_while_the_others_run(running, probe):
+    """Of as many as may be kept beside those that live, 1024 more; `_check()` holds at each start of one of these."""
+    engine, timers = running.engine, running.timers
+    assert engine.stop(WAIT)
+    checked = []
+
+    def check():
+        engine._check()
+        checked.append(1)
+
+    for _ in range(20):
+        timers.later_python(0, check)
+    timers.later_bare(3599 * SECOND, probe)  # those that are cancelled would be dropped if they came to be first
+    for timer in [timers.later_bare(3600 * SECOND, probe) for _ in range(21 + 1024)]:
+        assert timers.cancel(timer)
+    engine._check()
+    engine.start()
+    assert wait_until(lambda: len(checked) == 20)
+
+
 def test_what_never_comes_is_accepted(manual, probe):
     manual.timers.later(NEVER, probe)
     manual.timers.every(NEVER, NEVER, probe)
