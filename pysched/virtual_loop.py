@@ -183,6 +183,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Close it without a warning: its clock has gone, with all that ran on it."""
         if not self.is_closed() and not self.is_running():
             self._leaving = True
+            self.set_debug(False)  # what is cancelled in debug mode is shown with its source line, for which it is late
             self.close()
 
 
