@@ -34,8 +34,12 @@ cdef enum:
     LEAVE_S = 5                      # how long an interrupted run() waits for its loop, which leaves at once
 
 
-def _loop_thread(Dispatcher self not None, pool, uint32_t epoch):
-    """The target of the loop's own thread: nothing leaves it, since `loop` has logged it; `run()` may wait for it."""
+def _loop_thread(Dispatcher self not None, pool, uint32_t epoch, before):
+    """The target of the loop's own thread: nothing leaves it, since `loop` has logged it; `run()` may wait for it.
+
+    `before`: the threads of the start before, which are let go of here.  Weak references then call Python functions, which
+    on the main thread may meet a Ctrl-C that has just come: it would be lost.
+    """
     try:
         loop(self, pool, epoch, None)
     except BaseException:
@@ -257,11 +261,12 @@ cdef object start_threads(Dispatcher self, object pool, uint32_t epoch):
     """
     thread = None
     try:
+        before = [self.thread, *(self.crew or ())]
         if self.daemon:
             start_workers(self, epoch)
         # Inside, since a signal handler may raise in any line of Python.
         name = printable(self.loop_name())
-        thread = threading.Thread(target=_loop_thread, args=(self, pool, epoch), name=name, daemon=True)
+        thread = threading.Thread(target=_loop_thread, args=(self, pool, epoch, before), name=name, daemon=True)
         thread.start()
     except BaseException:
         if thread is not None and thread.is_alive():  # while this thread waited for its first words
