@@ -37,8 +37,8 @@ cdef enum:
 def _loop_thread(Dispatcher self not None, pool, uint32_t epoch, before):
     """The target of the loop's own thread: nothing leaves it, since `loop` has logged it; `run()` may wait for it.
 
-    `before`: the threads of the start before, which are let go of here.  Weak references then call Python functions, which
-    on the main thread may meet a Ctrl-C that has just come: it would be lost.
+    `before`: the threads of the start before, which are let go of here.  Weak references then call Python functions,
+    which on the main thread may meet a Ctrl-C that has just come: it would be lost.
     """
     try:
         loop(self, pool, epoch, None)
