@@ -1,11 +1,15 @@
 # shellcheck shell=bash
 # The set-up that ci/test, ci/demo and ci/matrix share. Sourced, not run: it moves to the root of the
 # repository and defines `prepare VENV EXTRAS`, which leaves the virtual environment VENV with an editable,
-# compiled install of pysched and its EXTRAS. Only what changed since the last time is installed or built.
+# compiled install of pysched and its EXTRAS. Only what changed since the last time is installed or built. IN_PARALLEL
+# is how pytest uses both cores: a file's tests share what it builds; one that kills its process ends the run.
 #
 # PYTHON names the interpreter (default: python3). Nothing outside of the repository is installed or changed.
 
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." || exit
+
+# shellcheck disable=SC2034
+IN_PARALLEL=(-n 2 --dist loadfile --max-worker-restart 0)
 
 say() { printf '\n== %s\n' "$*"; }
 die() { printf '%s: %s\n' "$0" "$*" >&2; exit 1; }
