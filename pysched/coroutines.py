@@ -19,6 +19,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Protocol
 
+from pysched.apart import apart
 from pysched.awaitables import discard
 from pysched.clock import DrivingClock
 from pysched.errors import JobCancelled
@@ -408,5 +409,5 @@ async def in_thread(function: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(tell, failure)
 
-    threading.Thread(target=call, name="pysched-shutdown", daemon=True).start()
+    apart(threading.Thread(target=call, name="pysched-shutdown", daemon=True).start)
     await ended

@@ -42,7 +42,7 @@ JOB_NAMES = {
 # At import time a module imports only what stands above it here, never its own line. What a function imports
 # when it is called is free: it happens later. `testing` is for users' tests; nobody imports it.
 LAYERS = (
-    {"attributes", "awaitables", "current", "errors", "interpreters", "offsets", "reports", "text", "tzif"},
+    {"apart", "attributes", "awaitables", "current", "errors", "interpreters", "offsets", "reports", "text", "tzif"},
     {"callbacks", "zones"},
     {"clock", "lifecycle", "stats", "waiting"},
     {"_engine", "_pure"},
