@@ -153,6 +153,7 @@ cdef int run_here(Dispatcher self) except -1:
     cdef int begun
     cdef uint32_t epoch
     cdef SignalPipe signals = None
+    cdef bint on_main_thread = is_on_main_thread()   # before the start: a signal handler may raise in there
     if self.driven:
         raise RuntimeError(f"{self.name}: its clock runs it; there is nothing for run() to wait for")
     begun = begin(self, False, &epoch)
@@ -160,12 +161,12 @@ cdef int run_here(Dispatcher self) except -1:
         return 0
     if begun == 0:
         raise RuntimeError(f"{self.name} is running already")
-    if is_on_main_thread() and (self.workers or self.executor is not None):
+    if on_main_thread and (self.workers or self.executor is not None):
         return run_beside(self, epoch)
     pool = None
     try:
         pool = open_pool(self)
-        if is_on_main_thread():
+        if on_main_thread:
             signals = SignalPipe()
         if self.daemon:
             start_workers(self, epoch)
