@@ -6,7 +6,7 @@ A `stop` waits by looking again whenever it is told to, so nothing here holds an
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from .core cimport STARTED, STOPPED, STOPPING, Core, Runner, Waiter, has_tidings
-from .dispatcher cimport Dispatcher, now_of, raise_failure
+from .dispatcher cimport Dispatcher, now_of
 from .drains cimport core_set_phase
 from .executors cimport open_pool, start_workers
 from .jobs cimport job_feed_all
@@ -61,6 +61,8 @@ cdef int begin(Dispatcher self, bint resume, uint32_t *epoch) except -1:
     if core.phase == STOPPING and resume and (core.following or (core.workers and self.failure is not None)):
         # A stop cannot be taken back: some of its workers may have left already, or one of them has failed.
         failure = self.failure
+        if self.awaited == core.epoch:
+            self.verdict = failure
         leave_loop(core)
     if core.closed:
         result = 3
@@ -88,7 +90,7 @@ cdef int begin(Dispatcher self, bint resume, uint32_t *epoch) except -1:
         core.deputy_until = NEVER
     epoch[0] = core.epoch
     unlock(&core.mutex)
-    if failure is not None:              # nobody else will tell of it
+    if failure is not None:              # nobody else will
         log_error(f"{self.name}: the loop has ended", failure)
     if not opened:
         raise OSError("no descriptor for the loop's wake-up")
@@ -191,7 +193,7 @@ cdef int run_beside(Dispatcher self, uint32_t epoch) except -1:
     """
     cdef Core *core = self.c
     cdef SignalPipe signals = None
-    self.awaited = True
+    self.awaited, self.verdict = epoch, None
     try:
         signals = SignalPipe()
         if waker_open(&core.left):
@@ -208,11 +210,12 @@ cdef int run_beside(Dispatcher self, uint32_t epoch) except -1:
         core_wait_for(self.c, lambda: has_left(self, epoch), LEAVE_S, NULL)
         raise
     finally:
-        self.awaited = False
+        self.awaited = 0
         if signals is not None:
             signals.close()
-    if self.failure is not None:
-        raise_failure(self)
+    verdict, self.verdict = self.verdict, None
+    if verdict is not None:
+        raise verdict
     return 0
 
 

@@ -24,8 +24,9 @@ cdef class Dispatcher:
     cdef bint daemon                 # they are daemon threads and no pool
     cdef list crew                   # these threads, or None
     cdef object thread               # of the loop, if it has one of its own
-    cdef bint awaited                # run() waits for that thread's end and raises what ended it
-    cdef object failure              # an exception on its way out of run()
+    cdef uint32_t awaited            # the start for whose loop run() waits; 0: none
+    cdef object verdict              # what has ended that loop, for run() to raise
+    cdef object failure              # an exception that is to end the loop
 
     cdef int set_up(self, object name, object clock) except -1
     cdef str loop_name(self)

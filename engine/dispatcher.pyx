@@ -221,7 +221,7 @@ cdef class Dispatcher:
 
     def _after_fork_in_child(self):
         """What is left to do after the C part (fork.pyx): forget the parent's threads that wait."""
-        self.failure = self.thread = self.crew = None
+        self.failure = self.verdict = self.thread = self.crew = None
         core_forget_orphans(self.c)
         if self.event is not None:
             self.event = WakeEvent()

@@ -147,8 +147,8 @@ cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) 
         unlock(&core.mutex)
         run_loop(self, pool, epoch, signals, runner)
     except BaseException as error:
-        if self.awaited:                 # by one that joins this thread
-            self.failure = error         # before another thread may start anew, whose failure it is not
+        if self.awaited == epoch:        # by one that joins this thread
+            self.verdict = error
         abandon(self, epoch)             # nothing starts while this is told, a drain that a pool has kept say
         try:
             if not (lifecycle.exiting() or (signals is not None and is_interrupt(error))):

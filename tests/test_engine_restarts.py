@@ -203,3 +203,44 @@ def test_a_loop_whose_start_is_over_sends_no_drain_in_place_of_the_next_ones(mak
     assert engine.stop(WAIT)
     engine._check()
     assert ["ZeroDivisionError" in text for _, text, _ in logged] == [True]
+
+
+@pytest.mark.parametrize("daemon", [False, True], ids=["pool", "daemon workers"])
+def test_run_raises_what_ended_its_loop_although_another_thread_starts_it_anew(make_engine, daemon, logged):
+    """The second start comes while the loop of the first is in its clock, and cannot have told yet."""
+    waits, started_anew = threading.Event(), threading.Event()
+
+    class FailsOnce(SystemClock):
+        fails = True
+
+        def time_ns(self):
+            if self.fails and "-worker" in threading.current_thread().name:
+                self.fails = False
+                assert waits.wait(WAIT)
+                raise ZeroDivisionError
+            return super().time_ns()
+
+        def wait(self, event, timeout):
+            if self.fails or started_anew.is_set():
+                event.wait(0.001)
+            else:
+                waits.set()
+                assert started_anew.wait(WAIT)
+
+    engine = make_engine(2, daemon=daemon, clock=FailsOnce())
+
+    def start_anew():
+        assert wait_until(lambda: waits.is_set() and not engine.running)
+        engine.start()
+        started_anew.set()
+
+    again = threading.Thread(target=start_anew)
+    again.start()
+    ran = []
+    engine.call_later(0, ran.append, 1)
+    with pytest.raises(ZeroDivisionError):
+        engine.run()
+    again.join(WAIT)
+    assert wait_until(lambda: ran == [1])
+    assert engine.stop(WAIT)
+    assert ["ZeroDivisionError" in text for _, text, _ in logged] == [True]
