@@ -7,7 +7,7 @@ Ground rules
   collector reads them.  Slots of C functions are written without it: so the collector takes the mutex to look which are
   which.
 * Nothing under the mutex allocates a Python object, releases a reference or runs foreign code.  References that are
-  to go are moved into a `References` and dropped after the unlock.
+  to go are moved into a `References` and dropped after the unlock.  tests/test_under_mutex.py sees to it.
 * A thread that holds the mutex never waits for the GIL; so one that holds the GIL may wait for the mutex.
 * A `Core` lives as long as somebody counts on it: `_Core` (the owner of the references in it), each handle, each thread
   in a loop.  With `_Core` go the references; with the last count the memory.
