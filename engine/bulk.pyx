@@ -14,7 +14,8 @@ from .interpreter cimport is_async_function
 from .memory cimport allocate
 from .numbers cimport seconds_ns, to_ns
 from .platform cimport lock, unlock
-from .timers cimport core_place, core_reserve, core_wants_wake, raise_shortage
+from .timers cimport core_place, core_reserve, raise_shortage
+from .wakes cimport core_wants_wake
 
 cdef enum:
     BATCH = 1024                     # timers added under one hold of the mutex

@@ -52,8 +52,9 @@ from .schedule cimport CalendarSchedule, Schedule, schedule_next
 from .slab cimport slab_reserve, slab_room, slab_take
 from .slots cimport job_delay
 from .snapshot cimport Snapshot, take_copy
-from .timers cimport core_detach, core_place, core_reserve, core_wants_wake, raise_shortage
+from .timers cimport core_detach, core_place, core_reserve, raise_shortage
 from .waiters cimport core_notify
+from .wakes cimport core_wants_wake
 
 
 cdef class JobTable(JobList):

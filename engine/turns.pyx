@@ -17,8 +17,8 @@ from .natives cimport TURN, native_call, native_due, native_end, native_take
 from .platform cimport assert_held, lock, unlock
 from .runners cimport runner_enter, runner_leave, runner_new, runner_set
 from .runs cimport core_alarm_due, core_collect_due, core_finish, core_take_due, core_take_ready
-from .timers cimport core_sleeps_too_long
 from .waiters cimport core_notify
+from .wakes cimport core_sleeps_too_long
 
 from pysched.waiting import breathe
 
