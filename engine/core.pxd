@@ -170,7 +170,6 @@ cdef struct News:                    # ring of decisions that are still to be to
     Item *items
     uint32_t room
     uint32_t head
-    uint32_t count                   # peeked at
     uint64_t lost                    # told of too late: the oldest were overwritten
 
 cdef struct References:              # owned, to be dropped outside the mutex
@@ -247,6 +246,7 @@ cdef struct Core:
     uint32_t explains                # how many decisions are shown of each job
     uint32_t notes_room              # for how many there is room: a power of two; 0: none are noted
     News *news                       # decisions that the owner wants to be told of, or NULL
+    uint32_t news_count              # how many are there; peeked at, which `news`, that may be replaced, could not be
     size_t alarms                    # that are pending
     size_t natives                   # timers of C functions that may still start
     int64_t wall_offset              # wall clock - monotonic clock, ns
@@ -334,12 +334,8 @@ cdef inline void count_references(long by) noexcept:
 
 
 cdef inline bint has_tidings(const Core *core) noexcept nogil:
-    """Whether the owner of jobs is to be told of something that no other thread is about to tell.
-
-    With the GIL or the mutex: `news` may be replaced.
-    """
-    return not peek(&core.telling) and (
-        peek(&core.ended) != 0 or (core.news != NULL and peek(&core.news.count) != 0))
+    """Whether the owner of jobs is to be told of something that no other thread is about to tell."""
+    return not peek(&core.telling) and (peek(&core.ended) != 0 or peek(&core.news_count) != 0)
 
 
 cdef inline int64_t first_due(const Core *core) noexcept nogil:
