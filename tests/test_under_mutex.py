@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from under_mutex import Finding, Program
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parent.parent
 FAULTS = Path(__file__).parent / "native" / "mutex_faults.pyx"
 
-# The C files of a release build, made as setup.py makes them, on all cores.
+# The C files of a release build, as setup.py makes them, on all cores.
 _TRANSLATE = """
 import functools, os, runpy
 import Cython.Build, setuptools
@@ -60,8 +60,13 @@ EXPLAINED = {
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The C of all modules of engine/, and of one that is full of faults."""
+    """The C of all modules of engine/, made by the last build where nothing changed, and of one full of faults."""
     folder = tmp_path_factory.mktemp("translated")
+    for part in ("cimport-root", "cython"):
+        if (ROOT / "build" / part).exists():
+            shutil.copytree(ROOT / "build" / part, folder / "build" / part)
+    if (ROOT / "build" / "options.txt").exists():  # by which setup.py knows whether that was a release build
+        shutil.copy2(ROOT / "build" / "options.txt", folder / "build")
     shutil.copytree(ROOT / "engine", folder / "engine", ignore=shutil.ignore_patterns("*.c"))
     shutil.copy(FAULTS, folder / "engine")
     (folder / "pysched" / "_engine").mkdir(parents=True)
@@ -74,7 +79,8 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         [sys.executable, "-c", _TRANSLATE], cwd=folder, env=environment, capture_output=True, text=True
     )
     assert process.returncode == 0, (process.stdout + process.stderr)[-4000:]
-    return {path.stem: path.read_text() for path in (folder / "build" / "cython" / "engine").glob("*.c")}
+    made = folder / "build" / "cython" / "engine"
+    return {module.stem: (made / f"{module.stem}.c").read_text() for module in (folder / "engine").glob("*.pyx")}
 
 
 def plain_name(function: str) -> str:
