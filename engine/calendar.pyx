@@ -2,7 +2,7 @@
 
 cimport cython
 from cpython.number cimport PyNumber_Index
-from cpython.pycapsule cimport PyCapsule_Import
+from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport INT64_MAX, INT64_MIN
 from libc.stdlib cimport free
 
@@ -310,10 +310,13 @@ cdef class Zone:
     """
 
     def __cinit__(self, tzinfo):
+        # Not PyCapsule_Import, which says that a module is missing when there is no memory.
+        from datetime import datetime_CAPI
+
         from pysched.offsets import offset_changes
 
         global PyDateTimeAPI
-        PyDateTimeAPI = <PyDateTime_CAPI *>PyCapsule_Import("datetime.datetime_CAPI", False)
+        PyDateTimeAPI = <PyDateTime_CAPI *>PyCapsule_GetPointer(datetime_CAPI, "datetime.datetime_CAPI")
         starts, offsets, marks, self.simple = offset_changes(tzinfo)
         cdef Py_ssize_t count = len(offsets)
         cdef Py_ssize_t i = 0

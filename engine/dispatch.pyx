@@ -27,6 +27,7 @@ from sys import is_finalizing
 from time import monotonic
 
 from pysched import lifecycle
+from pysched.apart import apart, is_on_main_thread
 from pysched.reports import log_error, log_warning, printable
 from pysched.stats import EngineStats
 
@@ -34,12 +35,8 @@ cdef enum:
     LEAVE_S = 5                      # how long an interrupted run() waits for its loop, which leaves at once
 
 
-def _loop_thread(Dispatcher self not None, pool, uint32_t epoch, before):
-    """The target of the loop's own thread: nothing leaves it, since `loop` has logged it; `run()` may wait for it.
-
-    `before`: the threads of the start before, which are let go of here.  Weak references then call Python functions,
-    which on the main thread may meet a Ctrl-C that has just come: it would be lost.
-    """
+def _loop_thread(Dispatcher self not None, pool, uint32_t epoch):
+    """The target of the loop's own thread: nothing leaves it, since `loop` has logged it; `run()` may wait for it."""
     try:
         loop(self, pool, epoch, None)
     except BaseException:
@@ -83,6 +80,7 @@ cdef int begin(Dispatcher self, bint resume, uint32_t *epoch) except -1:
         core.looping = not self.driven
         core.start_ns = now
         core.epoch += 1
+        core.launched = False
         core.drains = core.busy = core.parked = core.summons = 0
         core.outgoing |= core.led and not core.engaged
         core.led = core.engaged = core.heir = core.napping = core.standing_in = False
@@ -133,32 +131,20 @@ cdef int launch(Dispatcher self) except -1:
         self.wake()
         core_notify(core)
         if self.daemon:
-            restaff(self, epoch)
+            open_apart(self, _restaff, epoch)
         lock(&core.mutex)
         outlived = core.running != 0
         unlock(&core.mutex)
         if outlived:
             log_warning(f"{self.name}: a callback from before the stop still runs; its loop goes on")
         return 0
-    pool = None
+    if not self.driven:
+        open_apart(self, _open_threads, epoch)
+        return 0
     try:
-        if self.driven:
-            self.clock.attach(self.age, self)
-            return 0
-        pool = open_pool(self)
+        self.clock.attach(self.age, self)
     except BaseException:
-        abort(self, pool, epoch)
-        raise
-    start_threads(self, pool, epoch)
-    return 0
-
-
-cdef int restaff(Dispatcher self, uint32_t epoch) except -1:
-    """Starts daemon workers in place of those that had left before a stop was taken back."""
-    try:
-        start_workers(self, epoch)
-    except BaseException:
-        abort(self, None, epoch)
+        give_up(self, epoch)
         raise
     return 0
 
@@ -167,7 +153,7 @@ cdef int run_here(Dispatcher self) except -1:
     cdef int begun
     cdef uint32_t epoch
     cdef SignalPipe signals = None
-    cdef bint on_main_thread = threading.current_thread() is threading.main_thread()
+    cdef bint on_main_thread = is_on_main_thread()   # before the start: a signal handler may raise in there
     if self.driven:
         raise RuntimeError(f"{self.name}: its clock runs it; there is nothing for run() to wait for")
     begun = begin(self, False, &epoch)
@@ -175,23 +161,21 @@ cdef int run_here(Dispatcher self) except -1:
         return 0
     if begun == 0:
         raise RuntimeError(f"{self.name} is running already")
+    if on_main_thread and (self.workers or self.executor is not None):
+        return run_beside(self, epoch)
     pool = None
     try:
         pool = open_pool(self)
         if on_main_thread:
             signals = SignalPipe()
+        if self.daemon:
+            start_workers(self, epoch)
     except BaseException:
         abort(self, pool, epoch)
+        if signals is not None:
+            signals.close()
         raise
-    if on_main_thread and has_workers(self):
-        return run_beside(self, pool, epoch, signals)
     try:
-        if self.daemon:
-            try:
-                start_workers(self, epoch)
-            except BaseException:
-                abort(self, pool, epoch)
-                raise
         loop(self, pool, epoch, signals)
     finally:
         if signals is not None:
@@ -199,38 +183,34 @@ cdef int run_here(Dispatcher self) except -1:
     return 0
 
 
-cdef bint has_workers(Dispatcher self) noexcept:
-    cdef bint some
-    lock(&self.c.mutex)
-    some = self.c.workers != 0
-    unlock(&self.c.mutex)
-    return some
-
-
-cdef int run_beside(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) except -1:
+cdef int run_beside(Dispatcher self, uint32_t epoch) except -1:
     """`run()` with an executor on the main thread: the loop has a thread of its own, and this one waits for its end.
 
     Were it here, a Ctrl-C inside the executor's Python code could leave one of its locks taken for ever.  Nobody sees
     the difference: callbacks do not run here in any case.
     """
     cdef Core *core = self.c
+    cdef SignalPipe signals = None
     self.awaited = True
     try:
+        signals = SignalPipe()
         if waker_open(&core.left):
             raise OSError("no descriptor for the wake-up of run()")
-        thread = start_threads(self, pool, epoch)
+        thread = open_apart(self, _open_threads, epoch)
         while not has_left(self, epoch):
             with nogil:
                 waker_wait(&core.left, signals.reading, NEVER)
             signals.look()
-        thread.join()                    # it has left, and is about to tell what ended it
+        if thread is not None:           # else a start on another thread has come first
+            thread.join()                # it has left, and is about to tell what ended it
     except BaseException:
-        request_stop(self, epoch)
+        give_up(self, epoch)
         core_wait_for(self.c, lambda: has_left(self, epoch), LEAVE_S, NULL)
         raise
     finally:
         self.awaited = False
-        signals.close()
+        if signals is not None:
+            signals.close()
     if self.failure is not None:
         raise_failure(self)
     return 0
@@ -244,39 +224,71 @@ cdef bint has_left(Dispatcher self, uint32_t epoch) noexcept:
     return left
 
 
-cdef int request_stop(Dispatcher self, uint32_t epoch) except -1:
-    """Lets the loop of that start end, and waits for nothing."""
-    lock(&self.c.mutex)
-    if self.c.epoch == epoch and self.c.phase == STARTED:
-        core_set_phase(self.c, STOPPING)
-    unlock(&self.c.mutex)
+cdef int give_up(Dispatcher self, uint32_t epoch) except -1:
+    """Lets that start end, wherever it is, and waits for nothing."""
+    cdef Core *core = self.c
+    lock(&core.mutex)
+    if core.epoch == epoch and core.phase != STOPPED:
+        if not core.launched:            # nobody else is to end it
+            leave_loop(core)
+        elif core.phase == STARTED:
+            core_set_phase(core, STOPPING)
+    unlock(&core.mutex)
     self.wake()
+    if has_tidings(core):
+        self.reap()
+    core_notify(core)
     return 0
 
 
-cdef object start_threads(Dispatcher self, object pool, uint32_t epoch):
-    """Gives the loop a daemon thread, which is returned, and its workers theirs if they are to be daemons.
-
-    If that fails, or Ctrl-C comes meanwhile, the core is or will be stopped.
-    """
-    thread = None
+cdef object open_apart(Dispatcher self, object opening, uint32_t epoch):
+    """`opening(self, epoch)`, not on the main thread; if it fails, or Ctrl-C comes, the core is or will be stopped."""
     try:
-        before = [self.thread, *(self.crew or ())]
+        return apart(partial(opening, self, epoch))
+    except BaseException:
+        give_up(self, epoch)
+        raise
+
+
+def _open_threads(Dispatcher self not None, uint32_t epoch):
+    """Gives the loop a pool if it needs one, and a daemon thread, which is returned; workers that are daemons theirs.
+
+    Here the threads and the pool of the start before are let go of, too.
+    """
+    cdef Core *core = self.c
+    cdef bint given_up
+    lock(&core.mutex)
+    given_up = core.epoch != epoch or core.phase == STOPPED
+    core.launched |= not given_up
+    unlock(&core.mutex)
+    if given_up:                         # by the main thread, before this one began
+        return None
+    pool = thread = None
+    try:
+        pool = open_pool(self)
         if self.daemon:
             start_workers(self, epoch)
-        # Inside, since a signal handler may raise in any line of Python.
         name = printable(self.loop_name())
-        thread = threading.Thread(target=_loop_thread, args=(self, pool, epoch, before), name=name, daemon=True)
+        thread = threading.Thread(target=_loop_thread, args=(self, pool, epoch), name=name, daemon=True)
         thread.start()
     except BaseException:
-        if thread is not None and thread.is_alive():  # while this thread waited for its first words
-            request_stop(self, epoch)
+        if thread is not None and thread.is_alive():
+            give_up(self, epoch)         # its loop leaves, and lets go of the pool
         else:
             abort(self, pool, epoch)
         raise
     if is_current(self, epoch):          # else that of a later start stands there
         self.thread = thread
     return thread
+
+
+def _restaff(Dispatcher self not None, uint32_t epoch):
+    """Starts daemon workers in place of those that had left before a stop was taken back."""
+    try:
+        start_workers(self, epoch)
+    except BaseException:
+        abort(self, None, epoch)
+        raise
 
 
 cdef bint stop(Dispatcher self, object timeout) except -1:

@@ -18,6 +18,7 @@ from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Protocol
 
+from pysched.apart import apart
 from pysched.awaitables import discard
 from pysched.clock import DrivingClock
 from pysched.errors import JobCancelled
@@ -412,5 +413,5 @@ async def in_thread(function: Callable[[], object]) -> None:
             if not says_closed(error, loop):  # else nobody waits any more
                 raise
 
-    threading.Thread(target=call, name="pysched-shutdown", daemon=True).start()
+    apart(threading.Thread(target=call, name="pysched-shutdown", daemon=True).start)
     await ended

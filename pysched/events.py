@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from pysched.apart import apart
 from pysched.callbacks import is_async
 from pysched.lifecycle import exiting
 from pysched.reports import log_error, log_warning, printable
@@ -144,14 +145,17 @@ class Events:
         if self._threads.setdefault("by", thread) is not thread:
             return
         try:
-            thread.start()
-        except BaseException as failure:  # there is no memory, or the interpreter ends
+            apart(thread.start)
+        except Exception as failure:  # there is no memory, or the interpreter ends
             self._threads.pop("by", None)
             if not exiting():
                 log_error(f"{self._name}: no thread for listeners", failure)
+        except BaseException:  # Ctrl-C's; if it has begun, it sees that it is not the one
+            self._threads.pop("by", None)
+            raise
 
     def _serve(self) -> None:
-        while True:
+        while self.is_here:
             self._told.clear()
             self._tell_all()
             if not self._waiting and (self._ending or not self._told.wait(IDLE_S)):

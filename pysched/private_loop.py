@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from typing import Any
 
+from pysched.apart import apart
 from pysched.refusals import says_closed
 from pysched.reports import log_error, printable
 
@@ -26,6 +27,14 @@ class PrivateLoop:
         self._left = False
         self.loop.set_exception_handler(self._report)
         self._thread = threading.Thread(target=self._serve, name=printable(name), daemon=True)
+        try:
+            apart(self._begin)
+        except BaseException:
+            self._over = True  # it may have begun: a signal handler of this thread has raised
+            self.stop_when_idle()
+            raise
+
+    def _begin(self) -> None:
         try:
             self._thread.start()
         except BaseException:

@@ -12,6 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pysched.apart import apart
 from pysched.attributes import attribute_or_none
 from pysched.awaitables import refusal_of
 from pysched.clock import interval_ns
@@ -199,7 +200,7 @@ class SchedulerWorker:
             target=_relay, args=(self._stop_event, self._wake_event), name="pysched-stop", daemon=True
         )
         try:
-            thread.start()
+            apart(thread.start)
         except RuntimeError:
             return False
         return True

@@ -449,30 +449,6 @@ def test_ctrl_c_inside_a_start_on_a_driving_clock_leaves_a_stopped_engine(make_e
     assert ran == [1]
 
 
-@on_workers(None, 1)
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_ctrl_c_while_the_loops_thread_is_started_leaves_a_stopped_engine(make_engine, workers, when, monkeypatch):
-    engine = make_engine(**workers)
-    begin = threading.Thread.start
-
-    def interrupted(self):
-        if when == "after":
-            begin(self)
-        signal.raise_signal(signal.SIGINT)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            engine.start()
-    assert not engine.running
-    assert engine.stop(WAIT) is True
-    engine._check()
-    engine.call_later(0, nothing)
-    with engine:
-        assert engine.wait_idle(WAIT)
-    assert engine.stats().started == 1
-
-
 def test_threads_carry_the_engines_name(make_engine):
     engine = make_engine(2, name="my timers")
     names = []

@@ -264,20 +264,22 @@ def test_a_destructor_may_wait_for_an_engine_while_the_interpreter_ends(engine_n
     process = run_python(
         program(
             """
+        apart = {"sleep": time.sleep, "all": []}  # a thread that is never to end must not hold the globals
+        exec("def register(engine):\\n  while True: engine.call_later(3600, int).cancel()", apart)
+        exec("def work():\\n  while not all: sleep(0.001)\\n  sleep(0.1)", apart)
         class Service:
             def __init__(self):
                 self.engine = Engine()
-                self.engine.call_later(0, time.sleep, 0.1)
+                self.engine.call_later(0, apart["work"])
                 self.engine.start()
             def __del__(self, sleep=time.sleep):
                 sleep(0.03)
                 self.engine.{{wait}}
                 self.engine.call_later(0, print)
                 print("waited")
-        apart = {}  # a thread that is never to end must not hold the globals, and with them the services
-        exec("def register(engine):\\n  while True: engine.call_later(3600, int).cancel()", apart)
         services = [Service() for _ in range(8)]
         wait_for(lambda: all(service.engine.stats().running for service in services))
+        apart["all"].append(True)
         for service in services[:2]:
             threading.Thread(target=apart["register"], args=[service.engine], daemon=True).start()
         del service

@@ -43,7 +43,7 @@ JOB_NAMES = {
 # when it is called is free: it happens later. `testing` is for users' tests; nobody imports it.
 LAYERS = (
     {"refusals"},
-    {"attributes", "awaitables", "current", "errors", "interpreters", "offsets", "reports", "text", "tzif"},
+    {"apart", "attributes", "awaitables", "current", "errors", "interpreters", "offsets", "reports", "text", "tzif"},
     {"callbacks", "zones"},
     {"clock", "lifecycle", "stats", "waiting"},
     {"_engine", "_pure"},

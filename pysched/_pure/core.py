@@ -29,6 +29,7 @@ from pysched.waiting import Waiters, WakeEvent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pysched._pure.handoff import HandOff
     from pysched._pure.timers import Run, Taken, Timer
     from pysched.clock import Clock
 
@@ -49,6 +50,7 @@ class Session:
         "closed",
         "ended",
         "failure",
+        "hand_off",
         "interruptible",
         "sleeps_until_ns",
         "started_ns",
@@ -62,6 +64,7 @@ class Session:
         self.ended = False
         self.closed = False  # has ended, and its own pool is shut down
         self.failure: BaseException | None = None  # an internal one, for the loop to raise
+        self.hand_off: HandOff | None = None  # to be closed at its end
         self.awaited = False  # run() waits for the loop's thread, and raises what ended it
         self.interruptible = False  # loop and callbacks are on the main thread: Ctrl-C may leave them
         self.sleeps_until_ns = -NEVER  # while the loop sleeps, or is about to: an earlier timer must wake it

@@ -11,12 +11,14 @@ from __future__ import annotations
 import threading
 import time
 from _thread import RLock, get_ident
+from functools import partial
 from sys import is_finalizing
 from typing import TYPE_CHECKING, Any
 
 from pysched import lifecycle
 from pysched._pure.core import Session
 from pysched._pure.handoff import Crew, Inline, OneByOne, Pool, pool_size
+from pysched.apart import apart, is_on_main_thread
 from pysched.clock import NEVER, DrivingClock, SystemClock
 from pysched.reports import log_error, log_warning, printable
 from pysched.waiting import Waiters
@@ -69,20 +71,17 @@ class Loop:
 
     def _start(self, engine: Driven) -> None:
         session = Session(self._core.now())
-        hand_off: HandOff | None = None
         try:
             if not self._begin(session):
                 return
             if self._driver is not None:
                 self._driver.attach(self._age, engine)
                 return
-            hand_off = self._make_hand_off(session)
-            self._start_crew(hand_off)
-            self._start_thread(engine, session, hand_off)
+            apart(partial(self._open_alone, engine, session))
         except BaseException:  # a signal handler's, too: from the first line of the session on
             if self._driver is not None:
                 self._driver.detach(engine)
-            self._shut(session, hand_off)
+            self._shut(session)
             raise
 
     def run(self, engine: Driven) -> None:
@@ -102,25 +101,21 @@ class Loop:
     def _run(self, engine: Driven) -> None:
         core = self._core
         session = Session(core.now())
-        on_main_thread = threading.current_thread() is threading.main_thread()
-        hand_off: HandOff | None = None
         try:
             begun = self._begin(session, resume=False)
             if begun is None:
                 return
             if not begun:
                 raise RuntimeError(f"{core.name} is running already")
-            hand_off = self._make_hand_off(session)
-            self._start_crew(hand_off)
-            if on_main_thread and self._executor is not None:
-                self._run_beside(engine, session, hand_off)
+            if is_on_main_thread() and self._executor is not None:
+                self._run_beside(engine, session)
                 return
-            session.interruptible = on_main_thread
-            self._serve(session, hand_off)
+            session.interruptible = is_on_main_thread()
+            self._serve(session, self._open(session))
         finally:
-            self._shut(session, hand_off)
+            self._shut(session)
 
-    def _run_beside(self, engine: Driven, session: Session, hand_off: HandOff) -> None:
+    def _run_beside(self, engine: Driven, session: Session) -> None:
         """`run` with an executor on the main thread: the loop has a thread of its own, whose end this one awaits.
 
         Were it here, a signal handler that raises, Ctrl-C's for one, could interrupt the executor's Python code
@@ -135,7 +130,7 @@ class Loop:
 
         session.awaited = True
         try:
-            self._start_thread(engine, session, hand_off)
+            apart(partial(self._open_alone, engine, session))
             while not core.waiters.wait_for(is_closed, SIGNALS_S):
                 pass
         except BaseException:
@@ -147,7 +142,18 @@ class Loop:
             failure, session.failure = session.failure, None
             raise failure
 
-    def _start_thread(self, engine: Driven, session: Session, hand_off: HandOff) -> None:
+    def _open(self, session: Session) -> HandOff:
+        hand_off = session.hand_off = self._make_hand_off(session)
+        if isinstance(hand_off, Crew):
+            self._crew = [thread for thread in self._crew if thread.is_alive()] + hand_off.threads
+            hand_off.open()
+        return hand_off
+
+    def _open_alone(self, engine: Driven, session: Session) -> None:
+        """Give the loop a thread of its own. Here the threads of the session before are let go of, too."""
+        if session.closed:
+            return  # by the main thread, before this one began
+        hand_off = self._open(session)
         name = printable(self._core.name) + self.thread_suffix
         thread = threading.Thread(target=self._serve_alone, args=(engine, session, hand_off), name=name, daemon=True)
         self._thread = thread
@@ -203,11 +209,6 @@ class Loop:
             return Pool(core, session, executor, workers, own=False)
         return OneByOne(core, session, executor)
 
-    def _start_crew(self, hand_off: HandOff) -> None:
-        if isinstance(hand_off, Crew):
-            self._crew = [thread for thread in self._crew if thread.is_alive()] + hand_off.threads
-            hand_off.open()
-
     # -- the loop ---------------------------------------------------------------------------------------
 
     def _serve_alone(self, engine: Driven, session: Session, hand_off: HandOff) -> None:  # noqa: ARG002
@@ -219,7 +220,7 @@ class Loop:
             if session.awaited:
                 session.failure = failure
         finally:
-            self._close(session, hand_off, forced=True)
+            self._close(session, forced=True)
             self._core.leave(entered)
 
     def _serve(self, session: Session, hand_off: HandOff) -> None:
@@ -242,7 +243,7 @@ class Loop:
                 failure, session.failure = session.failure, None
                 raise failure
             if session.stopping:
-                if self._close(session, hand_off):
+                if self._close(session):
                     return
             else:
                 now = core.look()
@@ -281,13 +282,15 @@ class Loop:
         while not session.wake.is_set() and 0 < due - self._core.now() <= self._spin_ns:
             time.sleep(0)
 
-    def _close(self, session: Session, hand_off: HandOff | None, forced: bool = False) -> bool:
+    def _close(self, session: Session, forced: bool = False) -> bool:
         """End a session, and let go of its workers, unless a start has taken the stop back. Idempotent."""
         core = self._core
         if not self._end(session, forced):
             return False
-        if hand_off is not None and not session.closed:
+        hand_off = session.hand_off
+        if hand_off is not None:
             hand_off.close()
+            session.hand_off = None
         session.wake.set()  # if this is not the loop's own thread: a loop that sleeps has to leave
         with core.lock:
             core.announce()
@@ -307,14 +310,14 @@ class Loop:
                 core.session = None
         return True
 
-    def _shut(self, session: Session, hand_off: HandOff | None) -> None:
+    def _shut(self, session: Session) -> None:
         """End a session on the thread that made it, however often a signal handler raises meanwhile."""
         interruption: BaseException | None = None
         over = False
         while not over:
             try:
                 if not session.closed:
-                    self._close(session, hand_off, forced=True)
+                    self._close(session, forced=True)
                 if session.interruptible:
                     self._core.end_interrupted()
                 over = True
@@ -333,7 +336,7 @@ class Loop:
         if session is not None:
             session.stop()
             if self._driver is not None:
-                self._close(session, None)
+                self._close(session)
                 self._driver.detach(engine)
         if core.must_not_wait() or alone:
             with core.lock:  # a worker that saw no mark has by now counted its run as started
