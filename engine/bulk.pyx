@@ -1,6 +1,7 @@
 """`Engine.call_many`: checks everything, makes room for everything, then adds without a way to fail."""
 
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
+from cpython.list cimport PyList_GET_ITEM
 from cpython.object cimport PyObject
 from libc.math cimport isfinite
 from libc.stdint cimport int64_t, uint32_t
@@ -13,7 +14,8 @@ from .interpreter cimport is_async_function
 from .memory cimport allocate
 from .numbers cimport seconds_ns, to_ns
 from .platform cimport lock, unlock
-from .timers cimport core_place, core_reserve, core_wants_wake, raise_shortage
+from .timers cimport core_place, core_reserve, raise_shortage
+from .wakes cimport core_wants_wake
 
 cdef enum:
     BATCH = 1024                     # timers added under one hold of the mutex
@@ -150,7 +152,8 @@ cdef object add_many(Dispatcher self, object delays, object callback, object arg
             raise MemoryError            # in a child that was forked meanwhile, whose core knows of no promise
         while i < end:
             if arguments is not None:
-                entry_call(&entry, callback, <tuple>arguments[i])
+                # Not `arguments[i]`, which would raise here if it were None.
+                entry_call(&entry, callback, <tuple>PyList_GET_ITEM(arguments, i))
             entry.when = saturating_add(now, times.ns[i])
             core_place(core, &entry, 0)
             wake |= core_wants_wake(core, entry.when)

@@ -7,7 +7,7 @@ Ground rules
   collector reads them.  Slots of C functions are written without it: so the collector takes the mutex to look which are
   which.
 * Nothing under the mutex allocates a Python object, releases a reference or runs foreign code.  References that are
-  to go are moved into a `References` and dropped after the unlock.
+  to go are moved into a `References` and dropped after the unlock.  tests/test_under_mutex.py sees to it.
 * A thread that holds the mutex never waits for the GIL; so one that holds the GIL may wait for the mutex.
 * A `Core` lives as long as somebody counts on it: `_Core` (the owner of the references in it), each handle, each thread
   in a loop.  With `_Core` go the references; with the last count the memory.
@@ -170,7 +170,6 @@ cdef struct News:                    # ring of decisions that are still to be to
     Item *items
     uint32_t room
     uint32_t head
-    uint32_t count                   # peeked at
     uint64_t lost                    # told of too late: the oldest were overwritten
 
 cdef struct References:              # owned, to be dropped outside the mutex
@@ -247,6 +246,7 @@ cdef struct Core:
     uint32_t explains                # how many decisions are shown of each job
     uint32_t notes_room              # for how many there is room: a power of two; 0: none are noted
     News *news                       # decisions that the owner wants to be told of, or NULL
+    uint32_t news_count              # how many are there; peeked at, which `news`, that may be replaced, could not be
     size_t alarms                    # that are pending
     size_t natives                   # timers of C functions that may still start
     int64_t wall_offset              # wall clock - monotonic clock, ns
@@ -335,12 +335,8 @@ cdef inline void count_references(long by) noexcept:
 
 
 cdef inline bint has_tidings(const Core *core) noexcept nogil:
-    """Whether the owner of jobs is to be told of something that no other thread is about to tell.
-
-    With the GIL or the mutex: `news` may be replaced.
-    """
-    return not peek(&core.telling) and (
-        peek(&core.ended) != 0 or (core.news != NULL and peek(&core.news.count) != 0))
+    """Whether the owner of jobs is to be told of something that no other thread is about to tell."""
+    return not peek(&core.telling) and (peek(&core.ended) != 0 or peek(&core.news_count) != 0)
 
 
 cdef inline int64_t first_due(const Core *core) noexcept nogil:

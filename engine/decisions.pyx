@@ -38,11 +38,11 @@ cdef void tell_decision(Core *core, uint32_t index, const Note *note) noexcept n
     assert_held(&core.mutex)
     if note.decision != MISSED and note.decision != COALESCED and note.decision != DROPPED:
         return
-    item = &news.items[(news.head + news.count) % news.room]
-    if news.count == news.room:          # the oldest goes
+    item = &news.items[(news.head + core.news_count) % news.room]
+    if core.news_count == news.room:          # the oldest goes
         news.head = (news.head + 1) % news.room
         news.lost += 1
     else:
-        poke(&news.count, news.count + 1)
+        poke(&core.news_count, core.news_count + 1)
     item.reference = <uint64_t>slot_at(core, index).generation << SLOT_BITS | index
     item.note = note[0]

@@ -17,8 +17,8 @@ from .platform cimport NEVER, lock, unlock, waker_open, waker_wait
 from .runners cimport runner_enter, runner_leave, runner_new, runs_here
 from .runs cimport core_put_back
 from .signals cimport SignalPipe
-from .timers cimport core_prune
 from .waiters cimport core_notify, core_wait_for, waiter_free, waiter_new
+from .wakes cimport core_prune
 
 import threading
 from _thread import TIMEOUT_MAX

@@ -4,7 +4,7 @@ from libc.stdint cimport uint32_t
 
 from .core cimport Core, Phase
 from .platform cimport NEVER, assert_held, condition_broadcast, condition_signal
-from .timers cimport core_sleeps_too_long, core_wants_wake
+from .wakes cimport core_sleeps_too_long, core_wants_wake
 
 
 cdef uint32_t drains_wanted(const Core *core) noexcept nogil:

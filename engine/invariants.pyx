@@ -83,6 +83,8 @@ cdef const char *first_broken(Core *core) noexcept nogil:
     cdef Slot *slot
     cdef Job *job
     cdef KeyEntry *key
+    if core.news_count and (core.news == NULL or core.news_count > core.news.room):
+        return b"the count of news is wrong"
     if not heap_ordered(&core.heap):
         return b"a node of the heap is before its parent"
     for i in range(core.heap.size):

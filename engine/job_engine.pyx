@@ -376,11 +376,11 @@ cdef class JobEngine(JobTable):
 
 cdef bint take_news(Core *core, Item *item) noexcept nogil:
     cdef News *news = core.news
-    if news == NULL or news.count == 0:
+    if core.news_count == 0:
         return False
     item[0] = news.items[news.head]
     news.head = (news.head + 1) % news.room
-    poke(&news.count, news.count - 1)
+    poke(&core.news_count, core.news_count - 1)
     return True
 
 

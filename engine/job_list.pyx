@@ -9,7 +9,7 @@ from .dispatcher cimport now_of
 from .driven cimport Driven
 from .heap cimport SLOT_BITS, SLOT_MASK
 from .memory cimport allocate_zeroed
-from .platform cimport NEVER, lock, monotonic_ns, unlock, wall_ns, wall_offset_ns
+from .platform cimport NEVER, lock, monotonic_ns, poke, unlock, wall_ns, wall_offset_ns
 from .slots cimport slot_of_wall
 from .snapshot cimport Copy, Snapshot, copy_release, new_snapshot, take_copy
 from .wall cimport core_see_wall
@@ -148,6 +148,7 @@ cdef class JobList(Driven):
         lock(&self.c.mutex)
         old = self.c.news
         self.c.news = news
+        poke(&self.c.news_count, 0)
         unlock(&self.c.mutex)
         if old != NULL:
             free(old.items)

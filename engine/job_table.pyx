@@ -52,8 +52,9 @@ from .schedule cimport CalendarSchedule, Schedule, schedule_next
 from .slab cimport slab_reserve, slab_room, slab_take
 from .slots cimport job_delay
 from .snapshot cimport Snapshot, take_copy
-from .timers cimport core_detach, core_place, core_reserve, core_wants_wake, raise_shortage
+from .timers cimport core_detach, core_place, core_reserve, raise_shortage
 from .waiters cimport core_notify
+from .wakes cimport core_wants_wake
 
 
 cdef class JobTable(JobList):
@@ -267,8 +268,7 @@ cdef class JobTable(JobList):
         cdef int64_t now = now_of(self)
         # All that may be returned, beforehand: once the job is gone nothing may fail any more.
         cdef Snapshot snapshot = Snapshot.__new__(Snapshot)
-        cdef tuple with_snapshot = (True, snapshot), with_none = (True, None)
-        cdef tuple late_with_snapshot = (False, snapshot), late_with_none = (False, None)
+        cdef tuple answers = ((False, None), (True, None), (False, snapshot), (True, snapshot))
         lock(&core.mutex)
         slot = self.find(reference)
         if slot == NULL:
@@ -284,9 +284,7 @@ cdef class JobTable(JobList):
         unlock(&core.mutex)
         core_notify(core)
         drop(&garbage)
-        if prevented:
-            return with_snapshot if active else with_none
-        return late_with_snapshot if active else late_with_none
+        return answers[2 * active + prevented]
 
     def pause(self, uint64_t reference):
         """Lets the job's slots pass by; False if there is no such job."""

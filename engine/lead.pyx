@@ -23,8 +23,8 @@ from .platform cimport (
     wall_offset_ns,
 )
 from .runs cimport core_alarm_due, core_collect_due, core_put_back
-from .timers cimport ASIDE_NS, core_attend, core_prune, core_sleeps_too_long
 from .waiters cimport WakeEvent
+from .wakes cimport ASIDE_NS, core_attend, core_prune, core_sleeps_too_long
 from .wall cimport core_see_wall
 
 cdef enum:

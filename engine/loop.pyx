@@ -28,9 +28,9 @@ from .platform cimport NEVER, lock, sleep_slack, unlock
 from .runners cimport runner_enter, runner_leave, runner_new
 from .runs cimport core_collect_due
 from .signals cimport SignalPipe
-from .timers cimport core_prune
 from .turns cimport run_alarms, run_inline, run_natives
 from .waiters cimport core_notify
+from .wakes cimport core_prune
 
 from threading import TIMEOUT_MAX
 

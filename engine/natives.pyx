@@ -22,8 +22,9 @@ from .heap cimport SLOT_BITS, SLOT_MASK, heap_pop
 from .platform cimport assert_held, lock, monotonic_ns, unlock
 from .runs cimport core_finish, core_tick
 from .starts cimport begin_run
-from .timers cimport core_detach, core_enter, core_free_slot, core_prune, core_reserve, core_wants_wake
+from .timers cimport core_detach, core_enter, core_free_slot, core_reserve
 from .waiters cimport core_notify
+from .wakes cimport core_prune, core_wants_wake
 
 
 cdef enum:

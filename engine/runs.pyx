@@ -43,15 +43,8 @@ from .keys cimport KeyEntry, keys_at, keys_remove
 from .lateness cimport histogram_remove
 from .platform cimport NEVER, assert_held
 from .starts cimport begin_run, ring_append, share_references
-from .timers cimport (
-    core_bound_stale,
-    core_drop_stale,
-    core_free_slot,
-    core_free_zombie,
-    core_keep_order,
-    core_next_tie,
-    core_prune,
-)
+from .timers cimport core_bound_stale, core_drop_stale, core_free_slot, core_free_zombie, core_keep_order, core_next_tie
+from .wakes cimport core_prune
 
 
 cdef enum:

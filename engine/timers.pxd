@@ -8,17 +8,10 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from .core cimport Core, Entry, References, Slot
 
 
-cdef enum:
-    ASIDE_NS = 1_000_000             # how exactly a loop beside daemon workers meets a deadline (lead.pxd)
-
-
 cdef int core_reserve(Core *core, size_t slots, size_t records) noexcept nogil
 cdef int raise_shortage(int failure) except -1
 cdef uint32_t core_place(Core *core, const Entry *entry, uint32_t key) noexcept
 cdef uint32_t core_enter(Core *core, const Entry *entry, uint32_t key) noexcept nogil
-cdef bint core_wants_wake(Core *core, int64_t when) noexcept nogil
-cdef void core_attend(Core *core, int64_t when) noexcept nogil
-cdef bint core_sleeps_too_long(Core *core) noexcept nogil
 cdef bint core_add(
     Core *core, const Entry *entry, uint32_t *index, uint32_t *generation, References *garbage
 ) except -1
@@ -32,6 +25,5 @@ cdef void core_renumber(Core *core) noexcept nogil
 cdef void core_free_slot(Core *core, uint32_t index, Slot *slot) noexcept nogil
 cdef void core_free_zombie(Core *core, uint32_t index) noexcept nogil
 cdef void core_leave_ring(Core *core, uint32_t index) noexcept nogil
-cdef void core_prune(Core *core) noexcept nogil
 cdef void core_drop_stale(Core *core) noexcept nogil
 cdef void core_bound_stale(Core *core) noexcept nogil

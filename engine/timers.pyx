@@ -29,10 +29,8 @@ from .core cimport (
     Slot,
     count_references,
     drop,
-    first_due,
     job_at,
     record_at,
-    saturating_add,
     slot_at,
     take_references,
 )
@@ -42,7 +40,6 @@ from .heap cimport (
     SLOT_LIMIT,
     SLOT_MASK,
     Node,
-    heap_pop,
     heap_push,
     heap_reserve,
     heap_restore,
@@ -50,9 +47,10 @@ from .heap cimport (
 )
 from .keys cimport KeyEntry, key_hash, keys_add, keys_at, keys_find, keys_remove, keys_reserve
 from .memory cimport reallocate
-from .platform cimport NEVER, assert_held, condition_signal, lock, unlock
+from .platform cimport NEVER, assert_held, lock, unlock
 from .slab cimport CHUNK_ITEMS, slab_give, slab_reserve, slab_room, slab_take
 from .waiters cimport core_notify
+from .wakes cimport core_wants_wake
 
 from pysched.errors import TimerLimitError
 
@@ -185,39 +183,6 @@ cdef inline uint32_t enter(Core *core, const Entry *entry, uint32_t key) noexcep
     core.scheduled += not entry.flags & ALARM
     core.alarms += entry.flags & ALARM != 0
     return index
-
-
-cdef bint core_wants_wake(Core *core, int64_t when) noexcept nogil:
-    """Whether the loop sleeps past `when`; True is said once, to the one that must then wake it."""
-    assert_held(&core.mutex)
-    if core.sleeping and when < core.sleep_until:
-        core.sleeping = False
-        return True
-    # A worker that is on its way looks as soon as it is there: it may be waiting for the GIL that the caller holds.  C
-    # functions do not wait for that.
-    if core.following and (core.natives or not (core.parked and core.busy + core.parked < core.drains)):
-        core_attend(core, max(when, 0))
-    return False
-
-
-cdef void core_attend(Core *core, int64_t when) noexcept nogil:
-    """Sees to it that somebody is there at `when`: where no daemon worker leads or looks by then, one is called."""
-    assert_held(&core.mutex)
-    if core.led or core.heir:
-        return
-    if not core.parked:
-        if core.aside_until > saturating_add(when, ASIDE_NS):
-            condition_signal(&core.aside)          # all workers are inside callbacks
-    elif core.deputy_until > when and not (core.outgoing or core.standing_in):
-        core.heir = True
-        condition_signal(&core.condition)
-
-
-cdef bint core_sleeps_too_long(Core *core) noexcept nogil:
-    """Whether somebody sleeps past the first timer of the heap, and must be woken by the caller."""
-    assert_held(&core.mutex)
-    core_prune(core)
-    return core_wants_wake(core, first_due(core))
 
 
 cdef bint core_add(
@@ -443,18 +408,6 @@ cdef void core_forget_orphans(Core *core) noexcept:
 
 
 # -- stale nodes and the order of submission ------------------------------------------------------------------------
-
-cdef void core_prune(Core *core) noexcept nogil:
-    """Drops stale nodes from the top, so that the root is a live timer."""
-    cdef Node *root
-    assert_held(&core.mutex)
-    while core.heap.size:
-        root = &core.heap.nodes[0]
-        if slot_at(core, <uint32_t>(root.tie & SLOT_MASK)).tie == root.tie:
-            return
-        heap_pop(&core.heap)
-        core.stale -= 1
-
 
 cdef void core_bound_stale(Core *core) noexcept nogil:
     """Rebuilds the heap when stale nodes outnumber live ones: O(n), paid for by as many cancellations.

@@ -17,8 +17,8 @@ from .natives cimport TURN, native_call, native_due, native_end, native_take
 from .platform cimport assert_held, lock, unlock
 from .runners cimport runner_enter, runner_leave, runner_new, runner_set
 from .runs cimport core_alarm_due, core_collect_due, core_finish, core_take_due, core_take_ready
-from .timers cimport core_sleeps_too_long
 from .waiters cimport core_notify
+from .wakes cimport core_sleeps_too_long
 
 from pysched.waiting import breathe
 
@@ -51,15 +51,28 @@ cdef struct Turn:                    # one thread's way through a series of runs
 
 
 cdef int begin_turn(Dispatcher self, Turn *turn) except -1:
-    """Lists this thread as one that runs callbacks.  Returns with the mutex held, unless it raises."""
+    """Lists this thread as one that runs callbacks.  Returns with the mutex held, unless it raises.
+
+    Never inside of a `try`, at whose end references are released.
+    """
+    prepare_turn(self, turn)
+    enter_turn(self.c, turn)
+    return 0
+
+
+cdef int prepare_turn(Dispatcher self, Turn *turn) except -1:
+    """The first half of `begin_turn`, which may raise."""
     memset(turn, 0, sizeof(Turn))
     turn.now = turn.gil_since = now_of(self)
     turn.forks = self.c.forks
     self.read_wall()
     turn.runner = runner_new()
-    lock(&self.c.mutex)
-    runner_enter(self.c, turn.runner)
     return 0
+
+
+cdef void enter_turn(Core *core, Turn *turn) noexcept nogil:
+    lock(&core.mutex)
+    runner_enter(core, turn.runner)
 
 
 cdef bint finish_run(Core *core, Turn *turn) noexcept nogil:
@@ -304,12 +317,13 @@ cdef int drain_ready(Dispatcher self, uint32_t epoch) except -1:
     cdef Turn turn
     cdef bint over = False, wake
     try:
-        begin_turn(self, &turn)
+        prepare_turn(self, &turn)
     except BaseException:                # a start that comes before the loop has left must not count on this drain
         lock(&core.mutex)
         core.drains -= core.epoch == epoch and core.drains != 0
         unlock(&core.mutex)
         raise
+    enter_turn(core, &turn)
     while True:
         if turn.running and core.epoch == epoch and core.forks == turn.forks:
             core.busy -= 1

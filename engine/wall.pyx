@@ -12,7 +12,7 @@ from .heap cimport SLOT_MASK, Node, heap_restore
 from .platform cimport NEVER, assert_held
 from .schedule cimport schedule_next
 from .slots cimport job_replanned
-from .timers cimport core_sleeps_too_long
+from .wakes cimport core_sleeps_too_long
 
 cdef enum:
     DRIFT = 1_000_000

@@ -6,7 +6,7 @@ A job that is all default has nothing here at all: its id is its reference in th
 from __future__ import annotations
 
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from pysched.job import DEFAULTS, JobOptions
 from pysched.text import shown
@@ -104,20 +104,21 @@ class JobBook:
                 self.options.setdefault(reference, JobOptions()).id = job_id
         return job_id
 
-    def enter_as(self, job_id: str, reference: int, record: JobOptions, replace: bool) -> list[int]:
-        """Enter a new job, which is still held, under an id of the user's; returns the jobs that it is to replace.
+    def enter_as(self, job_id: str, reference: int, record: JobOptions, replace: bool, replaced: list[int]) -> None:
+        """Enter a new job, which is still held, under an id of the user's; puts the jobs that go for it in `replaced`.
 
-        Raises ValueError, with the job discarded, if the id is taken and not `replace`.
+        Before they lose the id, so that who takes the entry back can give it to them again.  Raises ValueError, with
+        the job discarded, if the id is taken and not `replace`.
         """
         with self._naming:
-            begin, old = len(self._named), 0
+            begin = len(self._named)
             try:
                 self._named.append((job_id, reference))
                 old = self.ids.get(job_id) or self._of_default_id(job_id)
-                if old and not self._lives(old):  # its end is about to be told
-                    old = 0
-                if old and not replace:
-                    self._refuse(job_id, reference)
+                if old and self._lives(old):  # else its end is about to be told
+                    if not replace:
+                        raise _taken(job_id)
+                    replaced.append(old)
                 self.options[reference] = record
                 self.ids[job_id] = reference
                 # A signal handler, or a destructor, may have taken the id since it was looked up.
@@ -126,15 +127,15 @@ class JobBook:
                 if rivals and not replace and self.ids[job_id] == reference:
                     self.ids[job_id] = rivals[-1]
                     self.options.pop(reference)
-                    self._refuse(job_id, reference)
+                    raise _taken(job_id)
+                replaced += rivals
                 self.lookalikes = self.lookalikes or job_id.startswith(self.prefix)
-            except BaseException:
-                self.withdraw(reference, [old])
+            except BaseException:  # here, before another thread can be given the id
+                self.withdraw(reference, replaced)
                 raise
             finally:
                 if not begin:
                     self._named.clear()
-        return [old, *rivals] if old else rivals
 
     def withdraw(self, reference: int, replaced: list[int]) -> None:
         """Take back that a new job was entered; the one it was to replace has its id again, if it is still there."""
@@ -147,10 +148,6 @@ class JobBook:
             for old in replaced:
                 if self.options_of(old).id == record.id and self._lives(old):
                     self.ids.setdefault(record.id, old)
-
-    def _refuse(self, job_id: str, reference: int) -> NoReturn:
-        self._discard(reference)
-        raise ValueError(f"id {shown(job_id)} is taken; use replace=True to replace that job")
 
     def set_error(self, reference: int, text: str) -> None:
         self.errors[reference] = text
@@ -192,3 +189,7 @@ class JobBook:
                 record: Any = self.options.get(reference)
                 if record is None or record.id != job_id:
                     raise AssertionError("an id and its job disagree")
+
+
+def _taken(job_id: str) -> ValueError:
+    return ValueError(f"id {shown(job_id)} is taken; use replace=True to replace that job")

@@ -15,7 +15,6 @@ import threading
 import time
 from _thread import RLock
 from collections import deque
-from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,6 +22,7 @@ from pysched.apart import apart
 from pysched.awaitables import discard
 from pysched.clock import DrivingClock
 from pysched.errors import JobCancelled
+from pysched.refusals import says_closed
 from pysched.reports import log_error
 
 if TYPE_CHECKING:
@@ -231,15 +231,16 @@ class Coroutines:
             raise
 
     def cancel(self, call: CoroutineCall, reason: int) -> None:
-        """Cancel it as soon as its loop has a moment; raises nothing."""
+        """Cancel it as soon as its loop has a moment; of a loop that is closed, it has failed."""
         lane = call.lane
         if lane is None or call not in self.calls:
             return
         try:
             self._check_open(lane)
             lane.ask(call, reason)
-        except RuntimeError:
-            pass  # it is closed
+        except RuntimeError as error:
+            if not says_closed(error, lane.loop):
+                raise
 
     def _ended(self, call: CoroutineCall, error: BaseException | None) -> None:
         done = call.done
@@ -406,8 +407,11 @@ async def in_thread(function: Callable[[], object]) -> None:
             function()
         except BaseException as error:
             failure = error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        try:
             loop.call_soon_threadsafe(tell, failure)
+        except RuntimeError as error:
+            if not says_closed(error, loop):  # else nobody waits any more
+                raise
 
     apart(threading.Thread(target=call, name="pysched-shutdown", daemon=True).start)
     await ended

@@ -66,6 +66,8 @@ def start_in_background(scheduler: Scheduler, register_atexit: bool = True) -> b
             return False
         try:
             scheduler.start_background()
+        except RecursionError:  # which says nothing of the kind
+            raise
         except RuntimeError:
             if getattr(scheduler, "running", False):  # somebody else has started it
                 return False

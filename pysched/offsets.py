@@ -6,12 +6,13 @@ zoneinfo and for every other tzinfo alike; both engines build their zones from i
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import datetime, timedelta, timezone, tzinfo
 from itertools import accumulate, compress, islice, repeat
 from operator import add, methodcaller, ne, sub
 from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
+
+from pysched.refusals import raised_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,10 +67,17 @@ def offset_changes(zone: tzinfo) -> OffsetChanges:
         known = zone, _found(zone)
         # No lock: a zone that goes may be of a class of the user's, with a destructor.
         while len(_kept) >= _KEPT:
-            with suppress(RuntimeError):  # another thread adds one
-                _kept.pop(next(iter(_kept), 0), None)
+            _drop_oldest()
         _kept[id(zone)] = known
     return known[1]
+
+
+def _drop_oldest() -> None:
+    try:
+        _kept.pop(next(iter(_kept), 0), None)
+    except RuntimeError as error:
+        if not raised_here(error):  # else another thread has added one
+            raise
 
 
 def _found(zone: tzinfo) -> OffsetChanges:

@@ -9,6 +9,7 @@ from collections import deque
 from typing import Any
 
 from pysched.apart import apart
+from pysched.refusals import says_closed
 from pysched.reports import log_error, printable
 
 __all__ = ["PrivateLoop"]
@@ -65,8 +66,9 @@ class PrivateLoop:
         self._over = True
         try:
             self.loop.call_soon_threadsafe(self.loop.stop)
-        except RuntimeError:
-            pass  # it is closed already
+        except RuntimeError as error:
+            if not says_closed(error, self.loop):
+                raise
 
     def settle(self, timeout: float | None) -> None:
         if self._thread is not threading.current_thread():

@@ -448,10 +448,10 @@ class Registry:
                 job_id = self._book.enter(reference, record)
             else:
                 job_id = record.id
-                replaced = self._book.enter_as(job_id, reference, record, replace)
+                self._book.enter_as(job_id, reference, record, replace, replaced)
                 for old in replaced:
                     self._owner.remove(old)
-        except BaseException:  # no memory, or a signal handler has raised
+        except BaseException:  # the id is taken, there is no memory, or a signal handler has raised, who knows where
             self._book.withdraw(reference, replaced)
             raise
         self._owner._tell("added", reference)

@@ -13,6 +13,8 @@ import time
 from _thread import TIMEOUT_MAX, LockType, allocate_lock
 from typing import TYPE_CHECKING
 
+from pysched.refusals import raised_here
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -35,9 +37,7 @@ def _permit(semaphore: LockType) -> None:
     try:
         semaphore.release()
     except RuntimeError as error:
-        # There was a permit already, if the lock says so: not if the recursion limit does, and not a signal handler.
-        from_here = error.__traceback__ is not None and error.__traceback__.tb_next is None
-        if not (type(error) is RuntimeError and from_here):
+        if not raised_here(error):  # else there was a permit already
             raise
 
 

@@ -99,6 +99,8 @@ def _of_file(path: Path) -> tzinfo | None:
         if not S_ISREG(status.st_mode) or status.st_size > _LARGEST:  # a pipe, which blocks; a device without an end
             return None
         return (_named(key) if inside else None) or _of_content(target, status.st_mtime_ns, status.st_size)
+    except RecursionError:  # of a caller that is deep down
+        raise
     except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links, before Python 3.13
         return None
 

@@ -213,8 +213,8 @@ def test_stop_and_start_from_a_callback_go_on(rig, logged):
     engine.call_later(0, restart)
     rig.until(ran.is_set)
     assert engine.running
-    assert all(level == "WARNING" for level, _, _ in logged)
-    assert rig.mode != "inline" or len(logged) == 1
+    levels = [level for level, _, _ in logged]
+    assert levels == ["WARNING"] or (rig.mode != "inline" and levels == [])
 
 
 @on_workers(None, 1, 2)

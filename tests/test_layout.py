@@ -42,6 +42,7 @@ JOB_NAMES = {
 # At import time a module imports only what stands above it here, never its own line. What a function imports
 # when it is called is free: it happens later. `testing` is for users' tests; nobody imports it.
 LAYERS = (
+    {"refusals"},
     {"apart", "attributes", "awaitables", "current", "errors", "interpreters", "offsets", "reports", "text", "tzif"},
     {"callbacks", "zones"},
     {"clock", "lifecycle", "stats", "waiting"},
@@ -58,7 +59,7 @@ LAYERS = (
     {"__init__"},
     {"django", "fastapi"},
 )
-RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer} | {"testing": 3}
+RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer} | {"testing": 4}
 NEVER_IMPORTED = {"testing"}
 
 MODULES = sorted({"pysched", *(module.name for module in pkgutil.walk_packages([str(PACKAGE)], "pysched."))})

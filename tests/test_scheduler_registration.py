@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone, tzinfo
@@ -513,6 +514,46 @@ def test_an_id_that_is_taken_is_refused_at_once(make_scheduler, kind, started):
     refuses(scheduler, kind, "call", "id", id="k")
     refuses(scheduler, kind, "decorator", "id", id="k")
     assert [info["id"] for info in scheduler.list_jobs()] == ["k"]
+
+
+class InterruptAt:
+    """A trace function that raises KeyboardInterrupt at the nth line or end of the functions with that name."""
+
+    def __init__(self, name, number):
+        self.name = name
+        self.left = number
+
+    def __call__(self, frame, event, argument):
+        return self.count if frame.f_code.co_name == self.name else None
+
+    def count(self, frame, event, argument):
+        if event in ("line", "return"):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self.count
+
+
+def test_a_replacement_that_is_interrupted_while_it_gets_the_id_leaves_the_old_job_as_it_was(make_scheduler):
+    scheduler = make_scheduler(clock=ManualClock())
+    scheduler.every("10s", nothing, id="k", name="old")
+    interrupted = 0
+    before = sys.gettrace()
+    while True:
+        trace = InterruptAt("enter_as", interrupted + 1)
+        sys.settrace(trace)
+        try:
+            scheduler.every("10s", nothing, id="k", name="new", replace=True)
+        except KeyboardInterrupt:
+            interrupted += 1
+        finally:
+            sys.settrace(before)
+        scheduler._check()
+        assert [info["name"] for info in scheduler.list_jobs()] == ["new" if trace.left > 0 else "old"]
+        assert scheduler.get_job("k") is not None
+        if trace.left > 0:
+            break
+    assert interrupted > 10
 
 
 @starts

@@ -214,6 +214,7 @@ class JobCore(Core):
     # -- sessions ---------------------------------------------------------------------------------------
 
     def begin(self, session: Session) -> bool:
+        """As `Core.begin`, whose two lines stand here again: a call of it would let others in, amid the change."""
         steps, started_ns = self.table.steps, session.started_ns
         if self.session is not None:
             return False

@@ -22,6 +22,7 @@ from pysched._pure.schedule import NOBODYS
 from pysched._pure.table import TimerTable
 from pysched._pure.timers import Run
 from pysched.clock import NEVER
+from pysched.refusals import raised_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -316,7 +317,11 @@ class JobTable(TimerTable):
         """Whether the first entry of the ready queue is the first run of a job; drops it if it is stale."""
         try:
             order = next(iter(self.ready))
-        except (StopIteration, RuntimeError):  # somebody got in between
+        except StopIteration:  # somebody got in between
+            return False
+        except RuntimeError as error:
+            if not raised_here(error):  # else somebody has changed it between the two calls
+                raise
             return False
         if state.waiting and state.waiting[0].order == order:
             return True
