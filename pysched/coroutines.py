@@ -15,7 +15,6 @@ import threading
 import time
 from _thread import RLock
 from collections import deque
-from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Protocol
 
@@ -385,7 +384,10 @@ def _nothing(error: BaseException | None) -> None:
 
 
 async def in_thread(function: Callable[[], object]) -> None:
-    """Call it on a thread of its own, and wait for its end: all threads of the loop's executor may be taken."""
+    """Call it on a thread of its own, and wait for its end: all threads of the loop's executor may be taken.
+
+    What it raises is logged if nobody waits any more.
+    """
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -393,11 +395,15 @@ async def in_thread(function: Callable[[], object]) -> None:
 
     def tell(failure: BaseException | None) -> None:
         if ended.done():
-            return
-        if failure is None:
+            report(failure)
+        elif failure is None:
             ended.set_result(None)
         else:
             ended.set_exception(failure)
+
+    def report(failure: BaseException | None) -> None:
+        if failure is not None:
+            log_error("a shutdown that nobody waits for any more has failed", failure)
 
     def call() -> None:
         failure = None
@@ -405,8 +411,10 @@ async def in_thread(function: Callable[[], object]) -> None:
             function()
         except BaseException as error:
             failure = error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        try:
             loop.call_soon_threadsafe(tell, failure)
+        except RuntimeError:  # the loop is closed
+            report(failure)
 
     threading.Thread(target=call, name="pysched-shutdown", daemon=True).start()
     await ended

@@ -16,6 +16,7 @@ import pytest
 from support import WAIT, assert_quiet, pause, run_python, wait_until
 
 from pysched import current_run
+from pysched.coroutines import in_thread
 from pysched.fastapi import scheduler_lifespan
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="a platform without fork")
@@ -523,6 +524,32 @@ def test_async_with_cancels_what_runs_while_the_loop_goes_on(make_scheduler):
 
     asyncio.run(main())
     assert ticks.count("clean") == 2
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["the wait was cancelled", "the loop is closed"])
+def test_a_shutdown_that_fails_when_nobody_waits_for_it_any_more_is_logged(logged, closed):
+    begun, release = threading.Event(), threading.Event()
+
+    def fails():
+        begun.set()
+        release.wait(WAIT)
+        raise LookupError("too late")
+
+    async def main():
+        task = asyncio.create_task(in_thread(fails))
+        await until(begun.is_set)
+        task.cancel()
+        await asyncio.wait([task])
+        if not closed:
+            release.set()
+            await until(lambda: logged)
+
+    asyncio.run(main())
+    release.set()
+    assert wait_until(lambda: logged)
+    [(level, text, _)] = logged
+    assert level == "ERROR"
+    assert "LookupError: too late" in text
 
 
 @pytest.mark.parametrize("where", ["body", "coroutine", "callback of the loop", "thread", "task"])
