@@ -127,7 +127,7 @@ cdef class Dispatcher:
         return NO_REPEAT
 
     cdef object report(self, Run *run, object error):
-        """Tells of what a callback raised; returns what the telling raised, which is logged, or None."""
+        """Tells of what a callback raised; returns what the telling raised, which is logged or told, or None."""
 
     cdef tuple call_of(self, Run *run):
         """`(callable, *arguments)`, for an executor."""
@@ -189,6 +189,9 @@ cdef class Dispatcher:
                 return True
         except BaseException as failure:
             log_error(f"{self._name}: an error could not be reported", failure)
+            if interruptible and isinstance(failure, KeyboardInterrupt):
+                self.failure = failure       # it came right before the telling, or after it
+                return True
         return False
 
     cdef int read_wall(self) except -1:

@@ -261,8 +261,7 @@ cdef class Engine(Driven):
     cdef object report(self, Run *run, object error):
         cdef TimerHandle handle
         if self.on_error is None:
-            log_error(f"{self._name}: a callback raised an exception", error)
-            return None
+            return log_error(f"{self._name}: a callback raised an exception", error)
         handle = new_handle(self.c)
         handle.slot = run.slot
         handle.generation = run.generation

@@ -107,5 +107,5 @@ def as_it_will_be(job: JobInfo, outcome: str, last_error: str | None, now: datet
 def _moment(wall_ns: int, zone: tzinfo) -> datetime:
     try:
         return at(wall_ns, zone)
-    except BaseException:  # of a zone of the user's
+    except Exception:  # of a zone of the user's
         return at(wall_ns, fixed_zone.utc)

@@ -387,7 +387,10 @@ def _nothing(error: BaseException | None) -> None:
 
 
 async def in_thread(function: Callable[[], object]) -> None:
-    """Call it on a thread of its own, and wait for its end: all threads of the loop's executor may be taken."""
+    """Call it on a thread of its own, and wait for its end: all threads of the loop's executor may be taken.
+
+    What it raises is logged if nobody waits any more.
+    """
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -395,11 +398,15 @@ async def in_thread(function: Callable[[], object]) -> None:
 
     def tell(failure: BaseException | None) -> None:
         if ended.done():
-            return
-        if failure is None:
+            report(failure)
+        elif failure is None:
             ended.set_result(None)
         else:
             ended.set_exception(failure)
+
+    def report(failure: BaseException | None) -> None:
+        if failure is not None:
+            log_error("a shutdown that nobody waits for any more has failed", failure)
 
     def call() -> None:
         failure = None
@@ -410,7 +417,8 @@ async def in_thread(function: Callable[[], object]) -> None:
         try:
             loop.call_soon_threadsafe(tell, failure)
         except RuntimeError as error:
-            if not says_closed(error, loop):  # else nobody waits any more
+            report(failure)
+            if not says_closed(error, loop):
                 raise
 
     apart(threading.Thread(target=call, name="pysched-shutdown", daemon=True).start)

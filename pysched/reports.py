@@ -27,12 +27,17 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
-def log_error(message: str, error: BaseException) -> None:
-    """Log `error` with its traceback, at ERROR. What a logging handler raises goes to `sys.unraisablehook`."""
+def log_error(message: str, error: BaseException) -> BaseException | None:
+    """Log `error` with its traceback, at ERROR. What a logging handler raises goes to `sys.unraisablehook`.
+
+    It is returned as well: it may be a Ctrl-C, which came while the log was written.
+    """
     try:
         logger().error("%s", printable(message), exc_info=(type(error), error, error.__traceback__))
     except BaseException as failure:
         _last_resort(message, failure)
+        return failure
+    return None
 
 
 def log_warning(message: str) -> None:
@@ -44,14 +49,17 @@ def log_warning(message: str) -> None:
 
 
 def call_handler(handler: Callable[..., object], error: BaseException, subject: object) -> BaseException | None:
-    """Call ``handler(error, subject)``, an `on_error` of the user's; what it raises is logged and returned."""
+    """Call ``handler(error, subject)``, an `on_error` of the user's; what it raises is logged and returned.
+
+    What the log raises is returned instead if it is a Ctrl-C.
+    """
     try:
         handler(error, subject)
     except BaseException as failure:
         if failure.__context__ is None:
             failure.__context__ = error  # so that the log tells both
-        log_error("on_error raised an exception", failure)
-        return failure
+        unlogged = log_error("on_error raised an exception", failure)
+        return unlogged if isinstance(unlogged, KeyboardInterrupt) else failure
     return None
 
 

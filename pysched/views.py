@@ -101,7 +101,7 @@ class JobView:
         zone: tzinfo = values["timezone"]
         try:
             values |= {name: _moment(ns, zone) for name, ns in times.items()}
-        except BaseException:
+        except Exception:  # not a Ctrl-C
             if not careful:
                 raise
             values["timezone"] = fixed_zone.utc

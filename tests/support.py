@@ -124,14 +124,31 @@ def pause(seconds: float) -> None:
     time.sleep(seconds)
 
 
+def comes_to_rest(count: Callable[[], object], seconds: float = 0.1) -> bool:
+    """Whether `count()` stays what it is for so long, sooner or later: when a thread comes to its rest nobody knows."""
+
+    def rests() -> bool:
+        before = count()
+        pause(seconds)
+        return count() == before
+
+    return wait_until(rests)
+
+
 class SteppedClock:
     """A clock for engines with real threads, which stands still until the test sets it."""
 
     def __init__(self) -> None:
         self.now_ns = 0
+        self.looks = 0  # how often the engine came to wait, because nothing was due
 
     def set(self, seconds: float) -> None:
         self.now_ns = round(seconds * 1e9)
+
+    def let_look(self) -> None:
+        """Wait until the engine has looked at the time that is now: the next wait may be that of a look before."""
+        looks = self.looks
+        assert wait_until(lambda: self.looks >= looks + 2)
 
     def time_ns(self) -> int:
         return self.now_ns
@@ -141,6 +158,7 @@ class SteppedClock:
 
     def wait(self, event: threading.Event, timeout: float | None) -> None:
         """Ends early, as it may: the engine looks at the time again."""
+        self.looks += 1
         event.wait(0.001)
 
 

@@ -135,7 +135,7 @@ def test_the_systems_clock_is_the_systems():
     before = time.monotonic_ns()
     assert before <= clock.time_ns() <= time.monotonic_ns()
     wall = time.time_ns()
-    assert abs(clock.wall_ns() - wall) < 10**9
+    assert abs(clock.wall_ns() - wall) < 60 * 10**9
 
 
 def test_the_systems_clock_waits_for_the_event_or_the_timeout():

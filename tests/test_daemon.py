@@ -5,11 +5,21 @@ from __future__ import annotations
 import concurrent.futures
 import random
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from support import TOMORROW, WAIT, SteppedClock, in_threads, nothing, pause, threads_of, wait_until, while_at_work
+from support import (
+    TOMORROW,
+    WAIT,
+    SteppedClock,
+    comes_to_rest,
+    in_threads,
+    nothing,
+    pause,
+    threads_of,
+    wait_until,
+    while_at_work,
+)
 
 
 @pytest.fixture
@@ -151,7 +161,7 @@ def test_workers_beside_a_loop_that_waits_through_a_clock_of_the_users(make_engi
     both = threading.Barrier(3)
     engine.call_many([2.0, 2.0], both.wait, [(WAIT,), (WAIT,)])
     with engine:
-        pause(0.02)
+        clock.let_look()
         assert where == []
         clock.set(1)
         assert wait_until(lambda: where)
@@ -258,7 +268,7 @@ def test_nothing_is_ever_early(make_engine, workers):
             due = engine.time() + rng.random() * 0.1
             engine.call_at(due, look, due)
             if rng.random() < 0.1:
-                pause(0.002)
+                pause(0.002)  # any number of them may be due by then
         assert wait_until(lambda: engine.stats().started == 200)
         assert engine.wait_idle(WAIT)
     assert early == []
@@ -346,14 +356,15 @@ def test_what_other_threads_register_beside_a_slow_callback_runs(make_engine):
 
 
 def test_no_more_run_at_once_than_there_are_workers(crew):
-    inside, most, lock = 0, 0, threading.Lock()
+    inside, most, lock, both = 0, 0, threading.Lock(), threading.Barrier(2)
 
     def work():
         nonlocal inside, most
         with lock:
             inside += 1
             most = max(most, inside)
-        time.sleep(0.001)
+        both.wait(WAIT)
+        pause(0.0005)  # a third would come now
         with lock:
             inside -= 1
 
@@ -409,10 +420,7 @@ def test_what_is_due_when_all_are_busy_runs_as_soon_as_one_is_free(blocked):
 @pytest.mark.real_time
 def test_idle_workers_wake_for_nothing(crew):
     crew.call_many([TOMORROW] * 1000, nothing)
-    pause(0.05)
-    before = crew.stats().wakeups
-    pause(0.1)
-    assert crew.stats().wakeups == before
+    assert comes_to_rest(lambda: crew.stats().wakeups)
 
 
 # Cancel, wait, stop.
@@ -432,7 +440,7 @@ def test_a_timer_that_is_cancelled_before_its_time_or_while_it_is_queued_never_r
     assert engine.cancel_key("k")
     release.set()
     assert engine.wait_idle(WAIT)
-    pause(0.06)
+    pause(0.06)  # past the time of the last
     assert ran == []
     assert engine.stats().cancelled == 4
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import random
 import signal
+import sys
 import threading
 import weakref
 
 import pytest
-from support import EXECUTORS, TOMORROW, WAIT, in_threads, label, nothing, on_workers, pause, wait_until
+from support import EXECUTORS, TOMORROW, WAIT, in_threads, label, listening, nothing, on_workers, pause, wait_until
 
 from pysched.testing import ManualClock
 
@@ -635,6 +638,69 @@ def test_a_keyboard_interrupt_in_on_error_leaves_run_on_the_main_thread(make_eng
     assert "ZeroDivisionError" in text
     assert "KeyboardInterrupt" in text
     engine.call_later(0, engine.stop)
+    engine.run()
+    assert runs == [1]
+
+
+@pytest.mark.parametrize("moment", ["before it writes", "while it writes"])
+@pytest.mark.parametrize("handler", ["none", "one that fails"])
+def test_a_keyboard_interrupt_in_the_log_leaves_run_on_the_main_thread(
+    make_engine, monkeypatch, logged, moment, handler
+):
+    """What could not be logged goes to `sys.unraisablehook`; the Ctrl-C is not lost by that."""
+    told, runs = [], []
+    monkeypatch.setattr(sys, "unraisablehook", lambda each: told.append(each.exc_type))
+
+    class Interrupted(logging.Handler):
+        def emit(self, record):
+            if moment == "while it writes":
+                raise KeyboardInterrupt
+
+    def look(frame, event, arg):
+        if event == "call" and frame.f_code.co_name == "log_error" and moment == "before it writes":
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    engine = make_engine(on_error=None if handler == "none" else lambda exc, handle: {}[1])
+    engine.call_later(0, lambda: 1 / 0)
+    engine.call_later(0, runs.append, 1)
+    engine.call_later(0.02, engine.stop)
+    with listening(Interrupted()):
+        sys.setprofile(look)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                engine.run()
+        finally:
+            sys.setprofile(None)
+    assert (engine.running, engine.stats().errors, engine.stats().running, runs) == (False, 1, 0, [])
+    assert told == [KeyboardInterrupt] * (moment == "while it writes")
+    logged.clear()  # it has been listening, too
+    engine.run()
+    assert runs == [1]
+
+
+def test_a_keyboard_interrupt_while_a_coroutine_is_closed_leaves_run_on_the_main_thread(make_engine):
+    """One that a callback has returned, and that objects."""
+    engine = make_engine(on_error=lambda exc, handle: pytest.fail("reported"))
+    runs = []
+
+    async def objects():
+        try:
+            await asyncio.sleep(0)
+        except GeneratorExit:
+            raise KeyboardInterrupt from None
+
+    def begun():
+        coroutine = objects()
+        coroutine.send(None)
+        return coroutine
+
+    engine.call_later(0, begun)
+    engine.call_later(0, runs.append, 1)
+    engine.call_later(0.02, engine.stop)
+    with pytest.raises(KeyboardInterrupt):
+        engine.run()
+    assert (engine.running, engine.stats().errors, engine.stats().running, runs) == (False, 1, 0, [])
     engine.run()
     assert runs == [1]
 

@@ -154,9 +154,9 @@ def test_the_wall_clock_moves_no_timer(engine, clock, stamps):
 def test_a_leap_of_centuries_is_one_run_and_one_subtraction(engine, clock, stamps):
     engine.call_every(1e-3, stamps.take)
     engine.call_later(0.0005, clock.sleep, 200 * 365 * 86400)
-    begin = time.perf_counter()
+    begin = time.thread_time()
     assert clock.advance(0.001) == 2
-    assert time.perf_counter() - begin < 1
+    assert time.thread_time() - begin < 1
     assert stamps == [200 * 365 * 86400 + 0.0005]
     assert engine.stats().coalesced == 200 * 365 * 86400 * 1000 - 1
 
@@ -207,7 +207,7 @@ def test_a_timer_never_overlaps_itself(make_engine, workers):
         if not lock.acquire(blocking=False):
             overlaps.append(1)
             return
-        time.sleep(0.005)
+        time.sleep(0.005)  # the length of the run: other slots come due meanwhile
         runs.append(1)
         lock.release()
         if len(runs) >= 10:

@@ -206,12 +206,13 @@ def test_callbacks_on_a_pool_are_waited_for_at_exit_but_no_other_starts(engine_n
         inside = threading.Event()
         def slow():
             inside.set()
-            time.sleep(0.4)
+            wait_for(lambda: not engine.running)  # the exit has begun
+            engine.call_later(0.01, print, "started too late")
+            time.sleep(0.05)
             print("ended", flush=True)
         engine.call_later(0, slow)
         engine.start()
         inside.wait(20)
-        engine.call_later(0.3, print, "started too late")
         """,
             executor=executor,
         ),
@@ -815,7 +816,7 @@ class TestSignals:
             engine=engine_name,
         )
         assert child.stdout.readline() == "ready\n"
-        pause(0.02)
+        pause(0.02)  # into the wait
         child.send_signal(signal.SIGTERM)
         out, err = child.communicate(timeout=20)
         assert (child.returncode, out, err) == (0, "ended\n", "")
@@ -876,10 +877,11 @@ class TestSignals:
                 """
         engine = Engine()
         release = threading.Event()
-        engine.call_later(0, lambda: (print("ready", flush=True), release.wait(20)))
+        engine.call_later(0, release.wait, 20)
         engine.start()
         try:
             wait_for(lambda: engine.stats().running == 1)
+            print("ready", flush=True)
             engine.{{wait}}
         except KeyboardInterrupt:
             print("interrupted", flush=True)
@@ -891,7 +893,7 @@ class TestSignals:
             engine=engine_name,
         )
         assert child.stdout.readline() == "ready\n"
-        pause(0.05)
+        pause(0.05)  # into the wait
         child.send_signal(signal.SIGINT)
         assert child.stdout.readline() == "interrupted\n"
         out, err = child.communicate(timeout=20)

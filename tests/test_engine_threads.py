@@ -116,7 +116,7 @@ def test_everything_at_once(rig, seed, caplog):
     def restart():
         generator = random.Random(seed)
         for _ in range(10):
-            time.sleep(generator.random() * 0.003)
+            time.sleep(generator.random() * 0.003)  # at random moments
             engine.stop(WAIT)
             engine.start()
 
@@ -176,7 +176,7 @@ def test_cancelling_periodic_timers_while_they_run_leaves_no_run_behind(make_eng
         for number in range(100):
             handle = engine.call_every(0.0003, run, number)
             if number % 3:
-                time.sleep(0.0005)
+                time.sleep(0.0005)  # before a run, during one or after it
             assert handle.cancel()
             assert engine.wait_idle(WAIT)
             ended.add(number)
@@ -208,12 +208,9 @@ def test_a_saturated_engine_leaves_the_other_threads_alive(make_engine, workers,
     engine = make_engine(**workers)
     for _ in range(2):
         engine.call_every(1e-9, callback)
-    never, stalled = threading.Event(), 0.0
+    never = threading.Event()
     with engine:
-        begin = now = time.perf_counter()
-        while now - begin < 0.6:
+        begin = time.monotonic()
+        for _ in range(100):  # each of which waits for the GIL
             never.wait(0.0005)
-            before, now = now, time.perf_counter()
-            if now - before > 0.1:
-                stalled += now - before
-        assert stalled < (now - begin) / 3
+        assert time.monotonic() - begin < WAIT

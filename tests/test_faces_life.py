@@ -203,10 +203,12 @@ def test_a_callback_that_registers_when_the_program_has_ended(engine_name, kind,
         program(
             kind,
             """
+        from pysched import lifecycle
         begun = threading.Event()
         def late():
             begun.set()
-            time.sleep(0.4)  # the main thread ends meanwhile
+            while not lifecycle.exiting():
+                time.sleep(0.001)
             once(made, 0, lambda: print("never"))
         once(made, 0, late)
         start(made)

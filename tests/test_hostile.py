@@ -15,7 +15,7 @@ from weakref import ref
 
 import pytest
 from faces import FACES, all_faces
-from support import WAIT, in_threads, nothing, wait_until
+from support import WAIT, in_threads, nothing, pause, wait_until
 
 AT_RANDOM_S = float(os.environ.get("PYSCHED_HOSTILE_SECONDS", "0.4"))
 """Seconds that each case of threads at random takes; `ci/full` gives more."""
@@ -130,7 +130,7 @@ def test_eight_threads_add_cancel_list_start_and_stop_at_random(make, logged, ki
         assert all(len(cell.runs) <= 1 for cell in crowd.cells), "a run came twice"
         assert not any(cell.runs for cell in crowd.cells if cell.prevented), "a cancelled one ran"
         face.made._check()
-        time.sleep(0.005)
+        pause(0.005)
         assert sum(len(cell.runs) for cell in crowd.cells) == ran, "a run came after the stop"
     assert {level for level, _, _ in logged} <= {"WARNING"}  # of starts after stops that callbacks outlived
 

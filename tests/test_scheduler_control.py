@@ -153,12 +153,13 @@ def test_a_job_that_removes_itself_with_several_instances(make_scheduler):
             started.append(1)
             if len(started) == 3:
                 removed.append(scheduler.remove_job("k"))
-        release.wait(0.05)
+        release.wait(WAIT)  # so that no fourth can start
 
     release = threading.Event()
     scheduler.every("10ms", job, max_instances=3, id="k")
     scheduler.start_background()
     assert wait_until(lambda: removed)
+    release.set()
     assert removed == [True]
     assert scheduler._engine.wait_idle(WAIT)
     assert len(started) == 3

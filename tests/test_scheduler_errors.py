@@ -321,6 +321,33 @@ def test_a_zone_that_raises_does_not_break_a_shutdown(scheduler, clock, options)
     assert info.started_at == datetime(2000, 1, 1, 0, 0, 1, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [str, lambda scheduler: scheduler.remove_job("k"), lambda scheduler: scheduler.get_job("k")],
+    ids=["str", "remove_job", "get_job"],
+)
+def test_ctrl_c_in_the_code_of_a_zone_is_not_taken_for_a_fault_of_the_zone(scheduler, call):
+    """Where that is no reason to fail, as it has no say in it, the times are in UTC."""
+
+    class Interrupted(Zone):
+        def utcoffset(self, dt):
+            if self.broken:
+                raise KeyboardInterrupt
+            return timedelta(0)
+
+        dst = utcoffset
+
+    zone = Interrupted()
+    scheduler.on("removed", nothing)
+    scheduler.cron("* * * * *", nothing, timezone=zone, id="k")
+    zone.broken = True
+    with pytest.raises(KeyboardInterrupt):
+        call(scheduler)
+    zone.broken = False
+    assert scheduler.remove_job("k")
+    scheduler._check()
+
+
 @PLAIN_AND_MANAGED
 def test_a_zone_that_raises_does_not_hold_a_removal_up(scheduler, clock, options):
     """Of a job that runs, whose state is kept for `shutdown`."""

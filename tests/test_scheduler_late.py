@@ -237,10 +237,10 @@ def test_the_immediate_run_is_no_slot_that_was_missed(make_scheduler, clock, run
 def test_slots_of_a_calendar_are_counted_up_to_ten_thousand_a_gap(scheduler, clock, policy, caught_up):
     runs = []
     scheduler.cron("* * * * *", lambda: runs.append(clock.now()), catch_up=policy, id="k")
-    began = time.perf_counter()
+    began = time.thread_time()
     clock.suspend(timedelta(days=174 * 365, seconds=30))
     clock.advance(0)
-    assert time.perf_counter() - began < 2, "a gap of 174 years is to be counted in a moment"
+    assert time.thread_time() - began < 2, "a gap of 174 years is to be counted in a moment"
     assert len(runs) == caught_up
     assert 9_999 <= counts(scheduler)[0] <= 10_001
     clock.advance(60)

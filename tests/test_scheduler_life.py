@@ -7,13 +7,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from datetime import timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
-from support import WAIT, SteppedClock, in_threads, label, listening, nothing, wait_until
+from support import WAIT, SteppedClock, in_threads, label, listening, nothing, pause, wait_until
 
 from pysched import SystemClock
 from pysched.testing import ManualClock
@@ -104,7 +103,8 @@ def test_shutdown_waits_for_what_runs(make_scheduler):
 
     def job():
         started.set()
-        time.sleep(0.05)
+        assert wait_until(lambda: not scheduler.running)
+        pause(0.02)  # while `shutdown` waits
         ended.append(1)
 
     scheduler.after(0, job)
@@ -265,7 +265,7 @@ def test_starting_and_shutting_down_at_random_moments(scheduler_type):
             scheduler.every("1ms", nothing, **({"timeout": 5} if number % 2 else {}))
         scheduler.every("1ms", lambda: 1 / 0, max_retries=2, retry_backoff=0)
         scheduler.start_background()
-        time.sleep(choose.random() * 0.01)
+        pause(choose.random() * 0.01)
         assert scheduler.shutdown() == []
         assert not scheduler._runner.all_open()
         assert all(info["running"] == 0 for info in scheduler.list_jobs())

@@ -96,15 +96,17 @@ def test_a_call_that_hangs_is_waited_for_after_its_token_fired(engine_name):
     out = quiet(
         """
         scheduler = Scheduler(1, timezone="UTC")
-        started = threading.Event()
+        started, left = threading.Event(), threading.Event()
         def job(cancel):
             started.set()
-            time.sleep(0.3)
+            assert left.wait(20)
+            time.sleep(0.05)  # the exit begins meanwhile
             print(cancel.cancelled, flush=True)
         scheduler.after(0, job)
         scheduler.start_background()
         assert started.wait(20)
         print(len(scheduler.shutdown(timeout=0.01)), flush=True)
+        left.set()
         """,
         engine_name,
     )
@@ -517,7 +519,7 @@ def test_ctrl_c_ends_run_and_fires_tokens(engine_name):
     )
     for _ in range(2):
         wait_for_line(process)
-        time.sleep(0.05)
+        time.sleep(0.05)  # into the wait
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "interrupted\n"
     out, err = process.communicate(timeout=20)
@@ -551,7 +553,7 @@ def test_ctrl_c_under_load(engine_name):
     )
     for turn in range(10):
         wait_for_line(process)
-        time.sleep(0.002 * turn)
+        time.sleep(0.002 * turn)  # at another moment each time
         process.send_signal(signal.SIGINT)
     _out, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (0, "")

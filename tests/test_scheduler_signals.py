@@ -28,7 +28,7 @@ def said():
 def ends_on_its_token(cancel):
     said()
     runs.append(cancel.wait(20))
-    time.sleep(0.1)
+    time.sleep(0.1)  # whoever does not wait for it ends before
     print("ended", flush=True)
 
 def hangs():
@@ -36,6 +36,11 @@ def hangs():
     release.wait(20)
 
 release = threading.Event()
+
+def watch():
+    while not scheduler._closed:
+        time.sleep(0.001)
+    print("draining", flush=True)
 """
 
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
@@ -115,10 +120,6 @@ def test_a_second_signal_ends_it_at_once(begin, first, second):
         """
         before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
         scheduler.after(0, hangs)
-        def watch():
-            while not scheduler._closed:
-                time.sleep(0.001)
-            print("draining", flush=True)
         threading.Thread(target=watch).start()
         try:
             scheduler.run(handle_signals=True, shutdown_timeout=None)
@@ -131,7 +132,7 @@ def test_a_second_signal_ends_it_at_once(begin, first, second):
     )
     process.send_signal(first)
     assert process.stdout.readline() == "draining\n"
-    time.sleep(0.02)
+    time.sleep(0.02)  # into the wait, or between two of them
     begun = time.monotonic()
     process.send_signal(second)
     status, out, err = end(process)
@@ -167,12 +168,16 @@ def test_a_third_signal_is_the_programs_own(begin):
     process = begin(
         """
         scheduler.after(0, hangs)
-        scheduler.run(handle_signals=True, shutdown_timeout=None)
+        threading.Thread(target=watch).start()
+        try:
+            scheduler.run(handle_signals=True, shutdown_timeout=None)
+        finally:
+            print("left", flush=True)
         """
     )
-    for _ in range(2):
+    for line in ("draining\n", "left\n"):
         process.send_signal(signal.SIGTERM)
-        time.sleep(0.1)
+        assert process.stdout.readline() == line
     time.sleep(0.2)
     assert process.poll() is None  # the interpreter waits for the callback that hangs, as it does for any pool's
     process.send_signal(signal.SIGTERM)
@@ -312,7 +317,7 @@ def test_a_shutdown_from_elsewhere_ends_it_too(begin):
     assert end(process) == (0, "", [])
 
 
-def test_without_it_ctrl_c_leaves_run_within_a_second_and_nothing_is_lost(begin):
+def test_without_it_ctrl_c_leaves_run_at_once_and_nothing_is_lost(begin):
     process = begin(
         """
         scheduler.after(0, ends_on_its_token)
@@ -330,7 +335,7 @@ def test_without_it_ctrl_c_leaves_run_within_a_second_and_nothing_is_lost(begin)
     begun = time.monotonic()
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == "left\n"
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 5  # before the job ends by itself, say
     assert end(process) == (0, "ended\n", [])
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
-from support import WAIT, in_other_thread, label, nothing, wait_until
+from support import WAIT, in_other_thread, label, nothing, pause, wait_until
 
 
 def fails():
@@ -179,7 +178,7 @@ def test_a_shutdown_ends_the_wait_of_others(make_scheduler, started):
     results = []
     waiting = threading.Thread(target=lambda: results.append(scheduler.wait_idle()))
     waiting.start()
-    time.sleep(0.02)
+    pause(0.02)
     assert results == []
     assert in_other_thread(scheduler.shutdown)
     waiting.join(WAIT)

@@ -22,12 +22,11 @@ Those that other files hold to already, and in full:
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from support import WAIT, nothing, wait_until
+from support import WAIT, SteppedClock, nothing, wait_until
 
 from pysched.testing import ManualClock
 
@@ -200,13 +199,15 @@ def test_a_run_takes_its_instance_when_it_is_due_not_when_a_worker_is_free(make_
     held.release.set()
 
 
-@pytest.mark.real_time
 def test_time_spent_waiting_for_a_worker_does_not_count_for_the_timeout(make_scheduler):
     """`timeout` is counted from the start of the first attempt, never while the run waits for a worker."""
-    scheduler, done = make_scheduler(1), threading.Event()
+    clock, done = SteppedClock(), threading.Event()
+    scheduler = make_scheduler(1, clock=clock)
     held = Held(scheduler)
-    scheduler.every("1h", done.set, timeout=0.2, immediate=True, id="k")
-    time.sleep(0.5)
+    scheduler.every("1h", done.set, timeout=5, immediate=True, id="k")
+    assert wait_until(lambda: scheduler.stats().ready == 1)
+    clock.set(20)
+    clock.let_look()
     assert scheduler.get_job("k").timeout_count == 0
     held.release.set()
     assert done.wait(WAIT)

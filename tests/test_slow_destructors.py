@@ -13,13 +13,17 @@ from pysched.commands import Command
 
 
 class Held:
-    """A callback whose destructor waits, on the thread that ends its run, until `out` is set."""
+    """A callback whose destructor waits, on the thread that ends its run, until `out` is set.
 
-    def __init__(self, inside, out, in_time):
-        self.inside, self.out, self.in_time = inside, out, in_time
+    The run does not end before `let_go` is set: when whoever registered it holds it no more, whose thread it would be
+    otherwise.
+    """
+
+    def __init__(self, let_go, inside, out, in_time):
+        self.let_go, self.inside, self.out, self.in_time = let_go, inside, out, in_time
 
     def __call__(self):
-        pass
+        assert self.let_go.wait(WAIT)
 
     def __del__(self):
         self.inside.set()
@@ -38,11 +42,12 @@ class Call(Command):
 
 def hold_up(call_soon):
     """Lets one of three workers be in a destructor until the other two have met; whether they did."""
-    inside, out, in_time = threading.Event(), threading.Event(), []
+    let_go, inside, out, in_time = threading.Event(), threading.Event(), threading.Event(), []
     three, two = threading.Barrier(3), threading.Barrier(2, out.set)
     for _ in range(3):  # so that all workers are there, and free
         call_soon(lambda: three.wait(WAIT))
-    call_soon(Held(inside, out, in_time))
+    call_soon(Held(let_go, inside, out, in_time))
+    let_go.set()
     assert inside.wait(WAIT)
     for _ in range(2):
         call_soon(lambda: two.wait(WAIT))
@@ -68,9 +73,10 @@ class TestOfAJob:
 
     def test_jobs_that_leave_meanwhile_are_not_looked_for_over_and_over(self, make_scheduler, options):
         """By the time on a CPU: a thread that polls would have most of 0.3 s, unless the machine is busy."""
-        inside, out, in_time = threading.Event(), threading.Event(), []
+        let_go, inside, out, in_time = threading.Event(), threading.Event(), threading.Event(), []
         with make_scheduler(3, **options) as scheduler:
-            scheduler.after(0, Held(inside, out, in_time))
+            scheduler.after(0, Held(let_go, inside, out, in_time))
+            let_go.set()
             assert inside.wait(WAIT)
             for count in (2, 3):  # of daemon workers another waits for the next deadline each time
                 scheduler.after(0, nothing)

@@ -9,7 +9,7 @@ import time
 from fractions import Fraction
 
 import pytest
-from support import EXECUTORS, TOMORROW, WAIT, SteppedClock, nothing, wait_until
+from support import EXECUTORS, TOMORROW, WAIT, SteppedClock, nothing, pause, wait_until
 
 WORKERS = {name: EXECUTORS[name] for name in ("inline", "two workers", "daemon workers")}
 workers = pytest.mark.parametrize("workers", WORKERS.values(), ids=WORKERS)
@@ -122,7 +122,7 @@ def test_ctrl_c_ends_a_run_that_polls(make_engine, executor):
 
     def interrupt():
         if began.wait(WAIT):
-            time.sleep(0.02)
+            pause(0.02)  # into the poll
             os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)

@@ -201,20 +201,27 @@ class Core:
         try:
             _ = outcome[0]
         except BaseException as error:
-            if session.interruptible and isinstance(error, KeyboardInterrupt):
-                run.failed = True
-                raise
             self._tell(run, session, error)
         else:
             refused = refusal_of(outcome.pop(0))
-            if refused is not None:
-                self._tell(run, session, refused)
+            try:
+                if refused is not None:
+                    self._tell(run, session, refused)
+            finally:
+                del refused  # as `error` is: it may hold this frame
 
     def _tell(self, run: Run, session: Session, error: BaseException) -> None:
+        """Report the error of a run; a Ctrl-C, where it may, comes out instead."""
+        if session.interruptible and isinstance(error, KeyboardInterrupt):
+            run.failed = True
+            try:
+                raise error
+            finally:
+                del error
         failure = self.fail(run, error)
         try:
             if session.interruptible and isinstance(failure, KeyboardInterrupt):
-                raise failure from error  # Ctrl-C, while the handler was at work
+                raise failure from error  # Ctrl-C, while the handler was at work, or the log
         finally:
             del failure  # its context holds this frame
 
@@ -265,12 +272,11 @@ class Core:
     def report(self, error: BaseException, timer: Timer) -> BaseException | None:
         """Hand an error of a callback to the user's handler, or log it. Never raises.
 
-        Returns what the handler raised, which is logged, or None.
+        Returns what the handler raised, which is logged, or what the log raised, which is told; or None.
         """
         if self.on_error is not None:
             return call_handler(self.on_error, error, timer)
-        log_error(f"{self.name}: a callback raised an exception", error)
-        return None
+        return log_error(f"{self.name}: a callback raised an exception", error)
 
     def run_alarms(self, session: Session, now_ns: int) -> None:
         """Run what is due and must not wait for a worker, on this thread; there is none among timers."""
