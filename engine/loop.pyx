@@ -164,7 +164,13 @@ cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) 
             unlock(&core.mutex)
         core_release(core)
     # Here the phase is STOPPED, and another thread may have started the engine anew already.
-    end_pool(self, pool)
+    try:
+        end_pool(self, pool)
+    except BaseException as error:
+        if self.awaited == epoch:
+            self.verdict = error
+        log_error(f"{self.name}: the loop has ended, but not its pool", error)
+        raise
     return 0
 
 

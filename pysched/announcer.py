@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import timezone as fixed_zone
 from typing import TYPE_CHECKING, Any
 
-from pysched.apart import is_on_main_thread
 from pysched.clock import NS
 from pysched.events import Events, JobEvent
 from pysched.job_run import at
@@ -47,7 +46,7 @@ class Announcer:
         last_error: str | None = None,
         **about: Any,
     ) -> None:
-        """Put an event into the queue, if anybody listens. Raises nothing of its own, but Ctrl-C may come in here.
+        """Put an event into the queue, if anybody listens. Raises nothing.
 
         `reference` 0: all jobs. `slot_ns`: the slot, Unix ns. `began_ns`: since when the duration counts, monotonic.
         `outcome`: which counter the end of the run, which is just coming, will increase; `last_error` what it will say.
@@ -57,8 +56,6 @@ class Announcer:
         try:
             self._events.put(self._made(event, reference, job, run, slot_ns, began_ns, outcome, last_error, about))
         except BaseException as failure:
-            if is_on_main_thread() and not isinstance(failure, Exception):
-                raise
             log_error(f"listeners of {event!r} could not be told", failure)
 
     def _made(

@@ -8,11 +8,13 @@ by whoever puts them in, at once. A queue that is full loses its oldest events, 
 from __future__ import annotations
 
 import threading
+import time
+from _thread import start_new_thread
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from pysched.apart import apart
+from pysched.apart import is_on_main_thread
 from pysched.callbacks import is_async
 from pysched.lifecycle import exiting
 from pysched.reports import log_error, log_warning, printable
@@ -49,6 +51,8 @@ busy. dropped: runs that were due when the scheduler was shut down. paused, resu
 NAMES: tuple[str, ...] = get_args(EventName)
 MOST = 10_000
 """Events that may wait to be told."""
+START_S = 0.001
+"""How often who waits for a thread that is being started looks again."""
 IDLE_S = 5.0
 """How long the thread waits for another event: one whose scheduler is gone must not stay."""
 
@@ -145,17 +149,27 @@ class Events:
         if self._threads.setdefault("by", thread) is not thread:
             return
         try:
-            apart(thread.start)
-        except Exception as failure:  # there is no memory, or the interpreter ends
-            self._threads.pop("by", None)
-            if not exiting():
-                log_error(f"{self._name}: no thread for listeners", failure)
-        except BaseException:  # Ctrl-C's; if it has begun, it sees that it is not the one
-            self._threads.pop("by", None)
-            raise
+            if is_on_main_thread():  # where a Ctrl-C would be taken for a fault of the start
+                start_new_thread(self._open, (thread,))
+            else:
+                self._open(thread)
+        except BaseException as failure:
+            self._close(failure)
+
+    def _open(self, thread: threading.Thread) -> None:
+        try:
+            thread.start()
+        except BaseException as failure:
+            self._close(failure)
+
+    def _close(self, failure: BaseException) -> None:
+        """There is no memory for the thread, say, or the interpreter ends."""
+        self._threads.pop("by", None)
+        if not exiting():
+            log_error(f"{self._name}: no thread for listeners", failure)
 
     def _serve(self) -> None:
-        while self.is_here:
+        while True:
             self._told.clear()
             self._tell_all()
             if not self._waiting and (self._ending or not self._told.wait(IDLE_S)):
@@ -195,9 +209,18 @@ class Events:
         thread = self._threads.get("by")
         if thread is not None:
             self._told.set()
-            if thread is not threading.current_thread() and thread.ident is not None:
-                thread.join(timeout)
+            if thread is not threading.current_thread():
+                self._join(thread, timeout)
         return not self._waiting and not (thread is not None and thread.is_alive())
+
+    def _join(self, thread: threading.Thread, timeout: float | None) -> None:
+        end = None if timeout is None else time.monotonic() + timeout
+        while thread.ident is None and self._threads.get("by") is thread:  # another thread is about to start it
+            if end is not None and time.monotonic() >= end:
+                return
+            time.sleep(START_S)
+        if thread.ident is not None:
+            thread.join(None if end is None else max(0.0, end - time.monotonic()))
 
     def after_fork_in_child(self) -> None:
         """The thread is the parent's, and so is what waits."""

@@ -731,3 +731,41 @@ def test_a_dropped_future_costs_a_job_one_run(make_scheduler):
         assert scheduler.remove_job(job)
         assert scheduler.wait_idle(WAIT)
         assert len(told) > 2
+
+
+@pytest.mark.parametrize("way", ["start", "run"])
+def test_a_pool_of_our_own_that_cannot_be_shut_down_holds_nobody_up(make_engine, logged, monkeypatch, way):
+    """Neither who starts an engine in vain nor who stops it; whoever can is told."""
+
+    begin, shutdown = threading.Thread.start, ThreadPoolExecutor.shutdown
+
+    def fails(pool, **options):
+        shutdown(pool, **options)
+        raise MemoryError
+
+    engine = make_engine(1)
+
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ThreadPoolExecutor, "shutdown", fails)
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises((MemoryError, RuntimeError)):
+            getattr(engine, way)()
+        assert not engine.running
+        assert engine.stop(WAIT)
+        patched.setattr(threading.Thread, "start", begin)
+        engine.call_later(0, engine.stop)
+        if way == "run":
+            with pytest.raises(MemoryError):
+                engine.run()
+        else:
+            engine.start()
+            assert engine.wait_idle(WAIT)
+            assert engine.stop(WAIT)
+    assert wait_until(lambda: any("MemoryError" in text for _, text, _ in logged))
+    engine.call_later(0, nothing)
+    with engine:
+        assert engine.wait_idle(WAIT)
+    assert engine.stats().started == 2

@@ -279,8 +279,9 @@ class OneByOne:
             if key is not None:
                 try:
                     bucket, holder = core.table.keys.find(key, run.timer.key_hash)
-                except BaseException:  # it can be compared no longer: the timer matters more than its key
+                except BaseException as error:  # the timer matters more than its key
                     key, holder = None, None
+                    log_error(f"{core.name}: a key can be compared no longer; its timer goes on without it", error)
             with core.lock:
                 known = run.order in core.table.runs
                 revived = core.table.revive(run, (callback, args, key), bucket, holder)

@@ -33,6 +33,9 @@ __all__ = ["Loop"]
 LEAVE_S = 5
 """How long an interrupted `run` waits for its loop, which leaves at once."""
 
+TRIES = 100
+"""How often the end of a session is begun anew after something was raised in it."""
+
 SIGNALS_S = 0.5
 """How long a `run` waits at a time: a signal that comes right before a wait does not end it."""
 
@@ -220,7 +223,8 @@ class Loop:
             if session.awaited:
                 session.failure = failure
         finally:
-            self._close(session, forced=True)
+            if not session.closed:
+                self._close(session, forced=True)
             self._core.leave(entered)
 
     def _serve(self, session: Session, hand_off: HandOff) -> None:
@@ -288,13 +292,15 @@ class Loop:
         if not self._end(session, forced):
             return False
         hand_off = session.hand_off
-        if hand_off is not None:
-            hand_off.close()
-            session.hand_off = None
-        session.wake.set()  # if this is not the loop's own thread: a loop that sleeps has to leave
-        with core.lock:
-            core.announce()
-            session.closed = True
+        try:
+            if hand_off is not None:
+                hand_off.close()
+                session.hand_off = None
+        finally:
+            session.wake.set()  # if this is not the loop's own thread: a loop that sleeps has to leave
+            with core.lock:
+                core.announce()
+                session.closed = True
         return True
 
     def _end(self, session: Session, forced: bool) -> bool:
@@ -311,17 +317,21 @@ class Loop:
         return True
 
     def _shut(self, session: Session) -> None:
-        """End a session on the thread that made it, however often a signal handler raises meanwhile."""
+        """End a session on the thread that made it, although signal handlers raise meanwhile.
+
+        What fails by itself, a pool without memory for its last word say, would fail for ever.
+        """
         interruption: BaseException | None = None
-        over = False
-        while not over:
+        over, tries = False, 0
+        while not over and tries < TRIES:
+            tries += 1
             try:
-                if not session.closed:
+                if not session.closed or session.hand_off is not None:
                     self._close(session, forced=True)
                 if session.interruptible:
                     self._core.end_interrupted()
                 over = True
-            except BaseException as error:  # noqa: PERF203
+            except BaseException as error:
                 interruption = error
         if interruption is not None:
             raise interruption
