@@ -281,7 +281,7 @@ cdef struct Core:
     bint orphans                     # in a child: runs of the parent's threads are still to be released
     uint32_t forks                   # grows in each child: a thread that forked in a callback knows itself
     bint looping                     # a thread is in the loop
-    bint launched                    # one that will be in it is being made: nobody else ends this start
+    bint launched                    # one is, or is being made for it: nobody else moves the phase to STOPPED
     bint native_clock
     bint sleeping                    # the loop waits, until `sleep_until` unless woken
     int64_t sleep_until

@@ -91,7 +91,13 @@ cdef int begin(Dispatcher self, bint resume, uint32_t *epoch) except -1:
     epoch[0] = core.epoch
     unlock(&core.mutex)
     if failure is not None:              # nobody else will
-        log_error(f"{self.name}: the loop has ended", failure)
+        try:
+            unlogged = log_error(f"{self.name}: the loop has ended", failure)
+            if isinstance(unlogged, KeyboardInterrupt):
+                raise unlogged
+        except BaseException:
+            give_up(self, epoch[0])
+            raise
     if not opened:
         raise OSError("no descriptor for the loop's wake-up")
     return result
@@ -177,6 +183,10 @@ cdef int run_here(Dispatcher self) except -1:
         if signals is not None:
             signals.close()
         raise
+    lock(&self.c.mutex)
+    if self.c.epoch == epoch:
+        self.c.launched = True
+    unlock(&self.c.mutex)
     try:
         loop(self, pool, epoch, signals)
     finally:

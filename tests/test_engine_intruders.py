@@ -8,6 +8,8 @@ import threading
 import pytest
 from support import TOMORROW, WAIT, Intruder, SteppedClock, nothing, wait_until
 
+from pysched.clock import SystemClock
+
 
 class SameHash:
     """Keys that differ and have one hash."""
@@ -22,6 +24,10 @@ class Late(RuntimeError):
 
 def late():
     raise Late
+
+
+def interrupt():
+    raise KeyboardInterrupt
 
 
 MINE, OTHER = SameHash(), SameHash()
@@ -155,6 +161,54 @@ def test_a_handler_that_raises_makes_nobody_wait_for_ever_for_a_stop(make_engine
             stopper.start()
         stopper.join(WAIT)
         assert results == [True], moment
+        engine._check()
+        if not intruder.came:
+            break
+
+
+class FailsInAWorker(SystemClock):
+    """Fails once, in a worker; the loop, which is in its wait by then, stays there until it is let go."""
+
+    def __init__(self):
+        self.waits, self.may_go = threading.Event(), threading.Event()
+        self.failed = False
+
+    def time_ns(self):
+        if not self.failed and "-worker" in threading.current_thread().name:
+            self.failed = True
+            assert self.waits.wait(WAIT)
+            raise ZeroDivisionError
+        return super().time_ns()
+
+    def wait(self, event, timeout):
+        if self.failed and not self.may_go.is_set():
+            self.waits.set()
+            assert self.may_go.wait(WAIT)
+        else:
+            event.wait(0.001)
+
+
+@pytest.mark.filterwarnings("ignore:Exception ignored in. pysched, while:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("daemon", [False, True], ids=["pool", "daemon workers"])
+def test_a_handler_that_raises_in_a_start_after_a_failure_leaves_an_engine_that_starts(make_engine, daemon, logged):
+    """The failure is told by this start, whose loop there must be afterwards, or no start at all."""
+    for moment in itertools.count(1):
+        clock = FailsInAWorker()
+        engine = make_engine(2, daemon=daemon, clock=clock)
+        engine.call_later(0, nothing)
+        engine.start()
+        assert wait_until(lambda clock=clock, engine=engine: clock.waits.is_set() and not engine.running)
+        raised = False
+        with Intruder(moment, interrupt) as intruder:
+            try:
+                engine.start()
+            except KeyboardInterrupt:
+                raised = True
+        assert raised == intruder.came, moment
+        clock.may_go.set()
+        assert engine.stop(WAIT), moment
+        with engine:
+            assert engine.wait_idle(WAIT), moment
         engine._check()
         if not intruder.came:
             break
