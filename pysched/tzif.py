@@ -27,9 +27,8 @@ def compiled_zone(content: bytes, key: str) -> ZoneInfo | None:
         return None
     try:
         zone = ZoneInfo.from_file(BytesIO(content), key=key)
-        # The offsets of its rule, which is text, are known by zoneinfo alone. Each half of a year has one at least.
-        for month in range(1, 13):
-            datetime(2024, month, 15, tzinfo=zone).utcoffset()
+        for each in (zone, *_halves(content)):
+            datetime(2024, 7, 1, tzinfo=each).utcoffset()
     except (ValueError, OverflowError):
         return None
     return zone
@@ -37,8 +36,24 @@ def compiled_zone(content: bytes, key: str) -> ZoneInfo | None:
 
 def compiled_rule(rule: str) -> ZoneInfo | None:
     """The zone of a POSIX rule; None if it is none. Such a rule is the last line of a file: this one has no other."""
+    return compiled_zone(_file_of(rule.encode("ascii", "replace")), rule)
+
+
+def _file_of(rule: bytes) -> bytes:
     block = _HEADER.pack(b"TZif", b"2", 0, 0, 0, 0, 1, 4) + _TYPE.pack(0, 0, 0) + b"UTC\0"
-    return compiled_zone(block + block + b"\n" + rule.encode("ascii", "replace") + b"\n", rule)
+    return block + block + b"\n" + rule + b"\n"
+
+
+def _halves(content: bytes) -> list[ZoneInfo]:
+    """Zones in which the summer time of a file's rule lasts nearly all year, and a day. Raises what zoneinfo raises.
+
+    For what offsets a rule, which is text, has is known by zoneinfo alone, and each may hold for an hour of a year.
+    """
+    names_and_offsets, *changes = content[:-1].rpartition(b"\n")[2].split(b",")
+    if content[4:5] == b"\0" or not changes:
+        return []
+    ways = (b",0/0,J365/0", b",0/0,1/0")
+    return [ZoneInfo.from_file(BytesIO(_file_of(names_and_offsets + changes))) for changes in ways]
 
 
 def _is_sound(content: bytes) -> bool:
