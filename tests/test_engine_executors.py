@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from support import TOMORROW, WAIT, SteppedClock, in_other_thread, nothing, wait_until
 
+from pysched import SystemClock
+
 
 class Recording(ThreadPoolExecutor):
     """A thread pool that keeps the futures of what is submitted to it."""
@@ -769,3 +771,39 @@ def test_a_pool_of_our_own_that_cannot_be_shut_down_holds_nobody_up(make_engine,
     with engine:
         assert engine.wait_idle(WAIT)
     assert engine.stats().started == 2
+
+
+@pytest.mark.parametrize("way", ["start", "run"])
+@pytest.mark.parametrize("loop", ["fails", "is stopped"])
+def test_what_ended_a_loop_is_told_first_and_then_what_its_pool_raised(make_engine, logged, monkeypatch, way, loop):
+    waits = threading.Event()
+
+    class Fails(SystemClock):
+        def wait(self, event, timeout):
+            waits.set()
+            if loop == "fails":
+                raise ZeroDivisionError
+            super().wait(event, timeout)
+
+    def fails(pool, **options):
+        shutdown(pool, **options)
+        raise MemoryError
+
+    shutdown = ThreadPoolExecutor.shutdown
+    expected = [("the loop has ended", "ZeroDivisionError")] if loop == "fails" else []
+    expected.append(("the loop has ended, but not its pool", "MemoryError"))
+    engine = make_engine(1, clock=Fails(), name="e")
+    with monkeypatch.context() as patched:
+        patched.setattr(ThreadPoolExecutor, "shutdown", fails)
+        if way == "run":
+            if loop != "fails":
+                engine.call_later(0, engine.stop)
+            with pytest.raises(ZeroDivisionError if loop == "fails" else MemoryError):
+                engine.run()
+        else:
+            engine.start()
+            assert waits.wait(WAIT)
+            assert engine.stop(WAIT)
+        assert wait_until(lambda: len(logged) == len(expected))
+    lines = [text.splitlines() for _, text, _ in logged]
+    assert [(each[0], each[-1]) for each in lines] == [(f"e: {text}", error) for text, error in expected]
