@@ -173,9 +173,11 @@ cdef int run_here(Dispatcher self) except -1:
         if self.daemon:
             start_workers(self, epoch)
     except BaseException:
-        abort(self, pool, epoch)
-        if signals is not None:
-            signals.close()
+        try:
+            abort(self, pool, epoch)
+        finally:
+            if signals is not None:
+                signals.close()
         raise
     try:
         loop(self, pool, epoch, signals)

@@ -37,7 +37,7 @@ def ctrl_c_in_a_start(request, monkeypatch):
     def act(action, args):
         try:
             action(*args)
-            [(_, error)] = [args[1]]
+            _, error = args[1]
             assert error is None
         finally:
             over.set()
