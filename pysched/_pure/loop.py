@@ -155,15 +155,23 @@ class Loop:
         return hand_off
 
     def _open_alone(self, engine: Driven, session: Session) -> threading.Thread | None:
-        """Give the loop a thread of its own. Here the threads of the session before are let go of, too."""
+        """Give the loop a thread of its own. Here the threads of the session before are let go of, too.
+
+        As an insider: a destructor that stops the engine meanwhile must not wait for this start.
+        """
         if session.closed:
             return None  # by the main thread, before this one began
-        hand_off = self._open(session)
-        name = printable(self._core.name) + self.thread_suffix
-        thread = threading.Thread(target=self._serve_alone, args=(engine, session, hand_off), name=name, daemon=True)
-        if not session.closed:  # else that of a later session may stand there
-            self._thread = thread
-        thread.start()
+        entered = self._core.enter()
+        try:
+            hand_off = self._open(session)
+            name = printable(self._core.name) + self.thread_suffix
+            arguments = engine, session, hand_off
+            thread = threading.Thread(target=self._serve_alone, args=arguments, name=name, daemon=True)
+            if not session.closed:  # else that of a later session may stand there
+                self._thread = thread
+            thread.start()
+        finally:
+            self._core.leave(entered)
         return thread
 
     def _check_startable(self) -> None:
