@@ -155,6 +155,7 @@ cdef int launch(Dispatcher self) except -1:
         self.clock.attach(self.age, self)
     except BaseException:
         give_up(self, epoch)
+        self.clock.detach(self)          # which would keep it alive
         raise
     return 0
 
