@@ -29,7 +29,8 @@ def apart(action: Callable[[], Result]) -> Result:
     """Call `action` where no signal handler runs; return what it returns, or raise what it raises.
 
     The main thread waits for another one that does it. A handler that raises ends that wait, but not the action, which
-    may not even have begun. RuntimeError or MemoryError, too, if there can be no thread.
+    may not even have begun; what the action raises then nobody learns, so it must clear up after itself. RuntimeError
+    or MemoryError, too, if there can be no thread.
     """
     if not is_on_main_thread():
         return action()

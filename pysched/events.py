@@ -144,27 +144,33 @@ class Events:
         self.lost += 1
 
     def _begin(self) -> None:
-        name = f"{printable(self._name)}-events"
-        thread = threading.Thread(target=self._serve, name=name, daemon=True)
-        if self._threads.setdefault("by", thread) is not thread:
-            return
+        thread = threading.Thread(target=self._serve, name=f"{printable(self._name)}-events", daemon=True)
+        to_open = [thread]  # whoever takes it out begins the thread, or gives it up
         try:
+            if self._threads.setdefault("by", thread) is not thread:
+                return
             if is_on_main_thread():  # where a Ctrl-C would be taken for a fault of the start
-                start_new_thread(self._open, (thread,))
+                start_new_thread(self._open, (to_open,))
             else:
-                self._open(thread)
+                self._open(to_open)
         except BaseException as failure:
-            self._close(failure)
+            if _take(to_open) is None:
+                raise  # a Ctrl-C, when the thread was on its way
+            self._give_up(thread, failure)
 
-    def _open(self, thread: threading.Thread) -> None:
+    def _open(self, to_open: list[threading.Thread]) -> None:
+        thread = _take(to_open)
+        if thread is None:
+            return
         try:
             thread.start()
         except BaseException as failure:
-            self._close(failure)
+            self._give_up(thread, failure)
 
-    def _close(self, failure: BaseException) -> None:
+    def _give_up(self, thread: threading.Thread, failure: BaseException) -> None:
         """There is no memory for the thread, say, or the interpreter ends."""
-        self._threads.pop("by", None)
+        if self._threads.get("by") is thread:
+            self._threads.pop("by", None)
         if not exiting():
             log_error(f"{self._name}: no thread for listeners", failure)
 
@@ -228,6 +234,13 @@ class Events:
         self._waiting.clear()
         self._told = WakeEvent()
         self._telling = False
+
+
+def _take(to_open: list[threading.Thread]) -> threading.Thread | None:
+    try:
+        return to_open.pop()
+    except IndexError:
+        return None
 
 
 class Listener:

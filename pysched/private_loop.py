@@ -48,11 +48,19 @@ class PrivateLoop:
             while not self._over:  # a coroutine may stop the loop that it runs on
                 self._run()
             if not self._left:
-                loop.run_until_complete(wind_up())
+                self._wind_up()
         finally:
             asyncio.set_event_loop(None)
             if not self._left:
                 loop.close()
+
+    def _wind_up(self) -> None:
+        ending = self.loop.create_task(wind_up())
+        ending.add_done_callback(lambda _: self.loop.stop())
+        while not (ending.done() or self._left):  # another shutdown, or what has been left behind, may stop the loop
+            self._run()
+        if ending.done():
+            ending.result()
 
     def _run(self) -> None:
         try:

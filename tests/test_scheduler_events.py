@@ -15,6 +15,7 @@ import pytest
 from support import WAIT, nothing, wait_until
 
 from pysched import JobCancelled, Scheduler
+from pysched import events as events_module
 from pysched.events import EventName, JobEvent
 
 UTC = timezone.utc
@@ -587,6 +588,42 @@ def test_the_thread_has_its_name_and_comes_with_the_first_event(make_scheduler):
     assert names == there() == ["tick-events"]
     scheduler.shutdown()
     assert there() == []
+
+
+@pytest.mark.parametrize("moment", ["before it", "before it begins", "after it"])
+def test_ctrl_c_in_the_start_of_the_thread_gives_no_second_one_and_costs_no_event(
+    make_scheduler, logged, monkeypatch, moment
+):
+    """It is logged, as one anywhere in the telling."""
+    scheduler, told, ended = make_scheduler(1, name="tick"), [], threading.Event()
+    begin, interrupted = events_module.start_new_thread, threading.Event()
+
+    def act(action, args):
+        if moment == "before it begins":
+            assert interrupted.wait(WAIT)
+        action(*args)
+        ended.set()
+
+    def start_new_thread(action, args):
+        monkeypatch.setattr(events_module, "start_new_thread", begin)
+        if moment != "before it":
+            begin(act, (action, args))
+        if moment == "after it":
+            assert ended.wait(WAIT)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(events_module, "start_new_thread", start_new_thread)
+    scheduler.on("added", lambda event: told.append((event.job_id, threading.current_thread().ident)))
+    for number in range(3):
+        scheduler.every("1h", nothing, id=f"k{number}")
+        interrupted.set()
+        if number == 1:
+            assert moment == "before it" or ended.wait(WAIT)
+    assert wait_until(lambda: len(told) == 3)
+    assert [job_id for job_id, _ in told] == ["k0", "k1", "k2"]
+    assert len({ident for _, ident in told}) == 1
+    assert len([thread for thread in threading.enumerate() if thread.name == "tick-events"]) == 1
+    assert ["KeyboardInterrupt" in text for _, text, _ in logged] == [True]
 
 
 def test_no_thread_with_a_manual_clock(quiet, clock, events):
