@@ -21,7 +21,6 @@ from .waiters cimport core_notify, core_wait_for, waiter_free, waiter_new
 from .wakes cimport core_prune
 
 import threading
-from _thread import TIMEOUT_MAX
 from functools import partial
 from sys import is_finalizing
 from time import monotonic
@@ -30,6 +29,7 @@ from pysched import lifecycle
 from pysched.apart import apart, is_on_main_thread
 from pysched.reports import log_error, log_warning, printable
 from pysched.stats import EngineStats
+from pysched.waiting import join
 
 cdef enum:
     LEAVE_S = 5                      # how long an interrupted run() waits for its loop, which leaves at once
@@ -375,7 +375,7 @@ cdef bint stop_and_wait(Dispatcher self, object timeout, size_t own, Waiter *wai
     # Their last lines: no thread of ours is seen after a stop.
     for ours in (thread, *crew):
         if ours is not None and ours is not threading.current_thread():
-            ours.join(None if deadline is None else min(max(deadline - monotonic(), 0), TIMEOUT_MAX))
+            join(ours, deadline)
     return True
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from collections import deque
 from typing import Any
 
 from pysched.apart import apart
 from pysched.refusals import says_closed
 from pysched.reports import log_error, printable
+from pysched.waiting import join
 
 __all__ = ["PrivateLoop"]
 
@@ -80,7 +82,7 @@ class PrivateLoop:
 
     def settle(self, timeout: float | None) -> None:
         if self._thread is not threading.current_thread():
-            self._thread.join(timeout)
+            join(self._thread, None if timeout is None else time.monotonic() + timeout)
 
     def leave_in_parent(self) -> None:
         """In a forked child. If one of its coroutines has forked, the loop ends after this step, the thread too."""

@@ -21,7 +21,7 @@ from pysched._pure.handoff import Crew, Inline, OneByOne, Pool, pool_size
 from pysched.apart import apart, is_on_main_thread
 from pysched.clock import NEVER, DrivingClock, SystemClock
 from pysched.reports import log_error, log_warning, printable
-from pysched.waiting import Waiters
+from pysched.waiting import Waiters, join
 
 if TYPE_CHECKING:
     from pysched._pure.core import Core
@@ -388,8 +388,8 @@ class Loop:
 
     def _join(self, thread: threading.Thread | None, deadline: float | None) -> None:
         """Wait for the last instructions of a thread of ours, so that nobody sees it after ``stop``."""
-        if thread is not None and thread.is_alive() and thread is not threading.current_thread():
-            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        if thread is not None and thread is not threading.current_thread():
+            join(thread, deadline)
 
     def wait_idle(self, timeout_s: float | None) -> bool:
         core = self._core
