@@ -53,7 +53,7 @@ def is_refusal(error: RuntimeError) -> bool:
     """Whether `apart`, called where this is caught, raised it as there can be no thread."""
     here = error.__traceback__
     there = None if here is None else here.tb_next  # that of `apart`; what is of Python has a frame below it
-    return type(error) is RuntimeError and there is not None and there.tb_next is None
+    return not isinstance(error, RecursionError) and there is not None and there.tb_next is None
 
 
 def _act(action: Callable[[], object], outcome: list[Any], done: LockType) -> None:

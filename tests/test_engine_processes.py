@@ -763,13 +763,16 @@ class TestSignals:
                 """
         engine = Engine({{executor}}, on_error=lambda exc, handle: None)
         interrupts, runs = 0, []
+        def ready(number):
+            runs.append((-1, number))
+            print("ready", flush=True)
         def chain(number, depth):
             runs.append((number, depth))
             engine.call_later(0.0001, chain, number, depth + 1)
         for number in range(20):
             engine.call_later(0, chain, number, 0)
         while interrupts < 20:
-            engine.call_later(0, lambda: print("ready", flush=True))
+            engine.call_later(0, ready, interrupts)
             try:
                 engine.run()
             except KeyboardInterrupt:
