@@ -498,6 +498,13 @@ def test_refused_arguments_of_a_scheduler(scheduler_type, arguments, named):
         scheduler_type(**arguments)
 
 
+@pytest.mark.parametrize("executor", [4, True, "pool", print, object(), ThreadPoolExecutor], ids=label)
+def test_what_is_no_executor_is_told_in_one_way(scheduler_type, executor):
+    """Not as of `Engine`, which takes a number of workers there."""
+    with pytest.raises(TypeError, match=f"^executor must be an Executor, got {type(executor).__name__}$"):
+        scheduler_type(executor=executor)
+
+
 def test_workers_and_an_executor_exclude_each_other(scheduler_type):
     with pytest.raises(ValueError, match="max_workers and executor"):
         scheduler_type(4, executor=object())
