@@ -270,8 +270,10 @@ def _tags(tags: object) -> frozenset[str]:
 
 
 def _items(value: object, name: str) -> tuple[Any, ...]:
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
-        raise TypeError(f"{name} must be an iterable, not of text, got {type(value).__name__}")
+    if isinstance(value, (str, bytes)):  # whose items are letters, or numbers
+        raise TypeError(f"{name} must be an iterable of items, got a {type(value).__name__}: write [{shown(value)}]")
+    if not hasattr(value, "__iter__"):
+        raise TypeError(f"{name} must be an iterable, got {type(value).__name__}")
     return tuple(value)
 
 
