@@ -60,7 +60,9 @@ def call_handler(
     except BaseException as failure:
         if failure.__context__ is None:
             failure.__context__ = error  # so that the log tells both
-        unlogged = log_error(f"{whose}: on_error raised an exception" if whose else "on_error raised an exception", failure)
+        unlogged = log_error(
+            f"{whose}: on_error raised an exception" if whose else "on_error raised an exception", failure
+        )
         return unlogged if isinstance(unlogged, KeyboardInterrupt) else failure
     return None
 
