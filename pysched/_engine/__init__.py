@@ -20,10 +20,10 @@ except ModuleNotFoundError as error:
         raise
     from os.path import abspath, dirname
 
+    folder = dirname(dirname(dirname(abspath(__file__))))
     raise ImportError(
-        f"the compiled engine of pysched is not built, for this Python, in {dirname(dirname(dirname(abspath(__file__))))}, "
-        "which comes before an installed pysched: leave the folder, build it there with ci/demo or "
-        "`pip install -e .`, or set PYSCHED_ENGINE=pure",
+        f"the compiled engine of pysched is not built, for this Python, in {folder}, which comes before an installed "
+        "pysched: leave the folder, build it there with ci/demo or `pip install -e .`, or set PYSCHED_ENGINE=pure",
         name="pysched._engine",
     ) from error
 
