@@ -21,7 +21,6 @@ from .waiters cimport core_notify, core_wait_for, waiter_free, waiter_new
 from .wakes cimport core_prune
 
 import threading
-from _thread import TIMEOUT_MAX
 from functools import partial
 from sys import is_finalizing
 from time import monotonic
@@ -30,6 +29,7 @@ from pysched import lifecycle
 from pysched.apart import apart, is_on_main_thread
 from pysched.reports import log_error, log_warning, printable
 from pysched.stats import EngineStats
+from pysched.waiting import join
 
 cdef enum:
     LEAVE_S = 5                      # how long an interrupted run() waits for its loop, which leaves at once
@@ -115,17 +115,25 @@ cdef int run(Dispatcher self) except -1:
 
 cdef int listed(Dispatcher self, int (*action)(Dispatcher) except -1) except -1:
     """Does `action` as a thread of the engine: a signal handler that stops it meanwhile must not wait for it."""
-    cdef Core *core = self.c
+    cdef Runner *runner = enlist(self.c)
+    try:
+        return action(self)
+    finally:
+        delist(self.c, runner)
+
+
+cdef Runner *enlist(Core *core) except NULL:
     cdef Runner *runner = runner_new()
     lock(&core.mutex)
     runner_enter(core, runner)
     unlock(&core.mutex)
-    try:
-        return action(self)
-    finally:
-        lock(&core.mutex)
-        runner_leave(core, runner)
-        unlock(&core.mutex)
+    return runner
+
+
+cdef void delist(Core *core, Runner *runner) noexcept:
+    lock(&core.mutex)
+    runner_leave(core, runner)
+    unlock(&core.mutex)
 
 
 cdef int launch(Dispatcher self) except -1:
@@ -153,6 +161,7 @@ cdef int launch(Dispatcher self) except -1:
         self.clock.attach(self.age, self)
     except BaseException:
         give_up(self, epoch)
+        self.clock.detach(self)          # which would keep it alive
         raise
     return 0
 
@@ -179,9 +188,11 @@ cdef int run_here(Dispatcher self) except -1:
         if self.daemon:
             start_workers(self, epoch)
     except BaseException:
-        abort(self, pool, epoch)
-        if signals is not None:
-            signals.close()
+        try:
+            abort(self, pool, epoch)
+        finally:
+            if signals is not None:
+                signals.close()
         raise
     lock(&self.c.mutex)
     if self.c.epoch == epoch:
@@ -257,10 +268,19 @@ cdef int give_up(Dispatcher self, uint32_t epoch) except -1:
 cdef object open_apart(Dispatcher self, object opening, uint32_t epoch):
     """`opening(self, epoch)`, not on the main thread; if it fails, or Ctrl-C comes, the core is or will be stopped."""
     try:
-        return apart(partial(opening, self, epoch))
+        return apart(partial(_open_listed, self, opening, epoch))
     except BaseException:
         give_up(self, epoch)
         raise
+
+
+def _open_listed(Dispatcher self not None, opening, uint32_t epoch):
+    """As a thread of the engine, too: a destructor that stops it meanwhile must not wait for this start."""
+    cdef Runner *runner = enlist(self.c)
+    try:
+        return opening(self, epoch)
+    finally:
+        delist(self.c, runner)
 
 
 def _open_threads(Dispatcher self not None, uint32_t epoch):
@@ -355,7 +375,7 @@ cdef bint stop_and_wait(Dispatcher self, object timeout, size_t own, Waiter *wai
     # Their last lines: no thread of ours is seen after a stop.
     for ours in (thread, *crew):
         if ours is not None and ours is not threading.current_thread():
-            ours.join(None if deadline is None else min(max(deadline - monotonic(), 0), TIMEOUT_MAX))
+            join(ours, deadline)
     return True
 
 

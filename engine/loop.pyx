@@ -154,7 +154,7 @@ cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) 
             if not (lifecycle.exiting() or (signals is not None and is_interrupt(error))):
                 log_error(f"{self.name}: the loop has ended", error)
         finally:
-            end_pool(self, pool)
+            let_go(self, pool, epoch, signals)
         raise
     finally:
         sleep_slack(slack)
@@ -164,12 +164,19 @@ cdef int loop(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) 
             unlock(&core.mutex)
         core_release(core)
     # Here the phase is STOPPED, and another thread may have started the engine anew already.
+    let_go(self, pool, epoch, signals)
+    return 0
+
+
+cdef int let_go(Dispatcher self, object pool, uint32_t epoch, SignalPipe signals) except -1:
+    """`end_pool`, at the end of a loop; what that raises is told like what ended the loop, which comes first."""
     try:
         end_pool(self, pool)
     except BaseException as error:
-        if self.awaited == epoch:
+        if self.awaited == epoch and self.verdict is None:
             self.verdict = error
-        log_error(f"{self.name}: the loop has ended, but not its pool", error)
+        if not (lifecycle.exiting() or (signals is not None and is_interrupt(error))):
+            log_error(f"{self.name}: the loop has ended, but not its pool", error)
         raise
     return 0
 

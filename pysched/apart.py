@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from _thread import LockType
     from collections.abc import Callable
 
-__all__ = ["apart", "is_on_main_thread"]
+__all__ = ["apart", "is_on_main_thread", "is_refusal"]
 
 Result = TypeVar("Result")
 
@@ -29,7 +29,8 @@ def apart(action: Callable[[], Result]) -> Result:
     """Call `action` where no signal handler runs; return what it returns, or raise what it raises.
 
     The main thread waits for another one that does it. A handler that raises ends that wait, but not the action, which
-    may not even have begun. RuntimeError or MemoryError, too, if there can be no thread.
+    may not even have begun; what the action raises then nobody learns, so it must clear up after itself. RuntimeError
+    or MemoryError, too, if there can be no thread.
     """
     if not is_on_main_thread():
         return action()
@@ -46,6 +47,13 @@ def apart(action: Callable[[], Result]) -> Result:
         raise error
     finally:
         del error  # its traceback has this frame
+
+
+def is_refusal(error: RuntimeError) -> bool:
+    """Whether `apart`, called where this is caught, raised it as there can be no thread."""
+    here = error.__traceback__
+    there = None if here is None else here.tb_next  # that of `apart`; what is of Python has a frame below it
+    return type(error) is RuntimeError and there is not None and there.tb_next is None
 
 
 def _act(action: Callable[[], object], outcome: list[Any], done: LockType) -> None:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from pysched.apart import is_on_main_thread
 from pysched.callbacks import is_async
 from pysched.lifecycle import exiting
+from pysched.refusals import raised_here
 from pysched.reports import log_error, log_warning, printable
 from pysched.text import shown
-from pysched.waiting import WakeEvent
+from pysched.waiting import WakeEvent, join
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +97,7 @@ class Events:
         self._waiting: deque[JobEvent] = deque()
         self._told = WakeEvent()
         self._threads: dict[str, threading.Thread] = {}  # "by": the one; who puts it in first begins it
+        self._begun = False  # that thread; until then it cannot be joined
         self._ending = False
         self._telling = False  # with the clock of a test: an event that a listener causes is told after it
         self.lost = 0
@@ -146,17 +148,37 @@ class Events:
     def _begin(self) -> None:
         name = f"{printable(self._name)}-events"
         thread = threading.Thread(target=self._serve, name=name, daemon=True)
-        if self._threads.setdefault("by", thread) is not thread:
+        turn = [thread]  # who takes it starts the thread
+        if not is_on_main_thread():
+            if self._threads.setdefault("by", thread) is thread:
+                self._open(turn)
             return
+        # Once the thread stands there it has to be started, or all would wait for it for ever; a signal handler may
+        # raise in between, or right after that. Whoever comes too late finds that it is nobody's turn.
         try:
-            if is_on_main_thread():  # where a Ctrl-C would be taken for a fault of the start
-                start_new_thread(self._open, (thread,))
-            else:
-                self._open(thread)
-        except BaseException as failure:
+            self._offer(thread, turn)
+        except BaseException:
+            self._offer(thread, turn)
+            raise
+
+    def _offer(self, thread: threading.Thread, turn: list[threading.Thread]) -> None:
+        if turn and self._threads.setdefault("by", thread) is thread:
+            self._open_apart(turn)
+
+    def _open_apart(self, turn: list[threading.Thread]) -> None:
+        """Start the thread, but not on the main one, and do not wait for that: its lock may be taken by this thread."""
+        try:
+            start_new_thread(self._open, (turn,))
+        except (RuntimeError, MemoryError) as failure:
+            if isinstance(failure, RuntimeError) and not raised_here(failure):
+                raise
             self._close(failure)
 
-    def _open(self, thread: threading.Thread) -> None:
+    def _open(self, turn: list[threading.Thread]) -> None:
+        try:
+            thread = turn.pop()
+        except IndexError:
+            return
         try:
             thread.start()
         except BaseException as failure:
@@ -169,10 +191,12 @@ class Events:
             log_error(f"{self._name}: no thread for listeners", failure)
 
     def _serve(self) -> None:
+        self._begun = True
         while True:
             self._told.clear()
             self._tell_all()
             if not self._waiting and (self._ending or not self._told.wait(IDLE_S)):
+                self._begun = False
                 self._threads.pop("by", None)
                 if self._waiting:  # somebody came at the last moment, and saw that there was a thread
                     self._begin()
@@ -211,20 +235,20 @@ class Events:
             self._told.set()
             if thread is not threading.current_thread():
                 self._join(thread, timeout)
-        return not self._waiting and not (thread is not None and thread.is_alive())
+        return not self._waiting and (thread is None or self._threads.get("by") is not thread)
 
     def _join(self, thread: threading.Thread, timeout: float | None) -> None:
         end = None if timeout is None else time.monotonic() + timeout
-        while thread.ident is None and self._threads.get("by") is thread:  # another thread is about to start it
+        while not self._begun and self._threads.get("by") is thread:  # another thread is about to start it
             if end is not None and time.monotonic() >= end:
                 return
             time.sleep(START_S)
-        if thread.ident is not None:
-            thread.join(None if end is None else max(0.0, end - time.monotonic()))
+        join(thread, end)
 
     def after_fork_in_child(self) -> None:
         """The thread is the parent's, and so is what waits."""
         self._threads.clear()
+        self._begun = False
         self._waiting.clear()
         self._told = WakeEvent()
         self._telling = False

@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from pysched.apart import apart, is_refusal
 from pysched.reports import log_error
 
 if TYPE_CHECKING:
@@ -55,9 +56,18 @@ def arm() -> None:
     module of the pools is imported first, whether or not this engine uses one. That costs a few
     milliseconds, hence not at import.
     """
-    global _armed, _early
     if _armed:
         return
+    try:
+        apart(_arm)  # a signal handler that raises amid an import may leave the module's lock taken for ever
+    except RuntimeError as error:
+        if not is_refusal(error):
+            raise
+        _arm()  # a `run` needs no thread
+
+
+def _arm() -> None:
+    global _armed, _early
     import threading
 
     try:

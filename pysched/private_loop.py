@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from collections import deque
 from typing import Any
 
 from pysched.apart import apart
 from pysched.refusals import says_closed
 from pysched.reports import log_error, printable
+from pysched.waiting import join
 
 __all__ = ["PrivateLoop"]
 
@@ -48,11 +50,19 @@ class PrivateLoop:
             while not self._over:  # a coroutine may stop the loop that it runs on
                 self._run()
             if not self._left:
-                loop.run_until_complete(wind_up())
+                self._wind_up()
         finally:
             asyncio.set_event_loop(None)
             if not self._left:
                 loop.close()
+
+    def _wind_up(self) -> None:
+        ending = self.loop.create_task(wind_up())
+        ending.add_done_callback(lambda _: self.loop.stop())
+        while not (ending.done() or self._left):  # another shutdown, or what has been left behind, may stop the loop
+            self._run()
+        if ending.done():
+            ending.result()
 
     def _run(self) -> None:
         try:
@@ -72,7 +82,7 @@ class PrivateLoop:
 
     def settle(self, timeout: float | None) -> None:
         if self._thread is not threading.current_thread():
-            self._thread.join(timeout)
+            join(self._thread, None if timeout is None else time.monotonic() + timeout)
 
     def leave_in_parent(self) -> None:
         """In a forked child. If one of its coroutines has forked, the loop ends after this step, the thread too."""

@@ -10,15 +10,19 @@ no such moment: one call, no state in between. That is all there is here.
 from __future__ import annotations
 
 import time
-from _thread import TIMEOUT_MAX, LockType, allocate_lock
+from _thread import TIMEOUT_MAX, LockType, allocate_lock, get_ident
 from typing import TYPE_CHECKING
 
 from pysched.refusals import raised_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from threading import Thread
 
-__all__ = ["Waiters", "WakeEvent", "breathe"]
+__all__ = ["Waiters", "WakeEvent", "breathe", "join"]
+
+_joins: set[tuple[int, Thread]] = set()
+"""Who is in `join` just now, and for whom."""
 
 
 def breathe() -> None:
@@ -44,6 +48,24 @@ def _permit(semaphore: LockType) -> None:
 def _acquire(semaphore: LockType, timeout: float | None) -> None:
     """Wait for a permit, at most `timeout` seconds; signal handlers run meanwhile, and may raise."""
     semaphore.acquire(True, -1 if timeout is None else min(max(timeout, 0.0), TIMEOUT_MAX))
+
+
+def join(thread: Thread, deadline: float | None) -> None:
+    """Wait for the end of a thread, if it has begun, until the `deadline` of `time.monotonic()` (None: without limit).
+
+    `Thread.join` and `is_alive` take a lock of the thread's for a moment. A signal handler or destructor that comes in
+    just then, on the same thread, and joins as well would wait for itself: here it returns at once, and who was
+    interrupted goes on to wait.
+    """
+    mine = get_ident(), thread
+    if mine in _joins:
+        return
+    try:
+        _joins.add(mine)
+        if thread.is_alive():
+            thread.join(None if deadline is None else min(max(0.0, deadline - time.monotonic()), TIMEOUT_MAX))
+    finally:
+        _joins.discard(mine)
 
 
 def _wait_for(predicate: Callable[[], bool], semaphore: LockType, deadline: float | None) -> bool:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pysched.apart import apart
+from pysched.apart import apart, is_refusal
 from pysched.attributes import attribute_or_none
 from pysched.awaitables import refusal_of
 from pysched.clock import interval_ns
@@ -200,10 +201,19 @@ class SchedulerWorker:
             target=_relay, args=(self._stop_event, self._wake_event), name="pysched-stop", daemon=True
         )
         try:
-            apart(thread.start)
-        except RuntimeError:
+            return apart(partial(_started, thread))
+        except RuntimeError as error:
+            if not is_refusal(error):  # but what a signal handler has raised
+                raise
             return False
-        return True
+
+
+def _started(thread: threading.Thread) -> bool:
+    try:
+        thread.start()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _relay(source: _Event, target: _Event) -> None:

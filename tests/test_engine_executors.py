@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from support import TOMORROW, WAIT, SteppedClock, in_other_thread, nothing, wait_until
 
+from pysched import SystemClock
+
 
 class Recording(ThreadPoolExecutor):
     """A thread pool that keeps the futures of what is submitted to it."""
@@ -733,39 +735,75 @@ def test_a_dropped_future_costs_a_job_one_run(make_scheduler):
         assert len(told) > 2
 
 
-@pytest.mark.parametrize("way", ["start", "run"])
-def test_a_pool_of_our_own_that_cannot_be_shut_down_holds_nobody_up(make_engine, logged, monkeypatch, way):
-    """Neither who starts an engine in vain nor who stops it; whoever can is told."""
-
-    begin, shutdown = threading.Thread.start, ThreadPoolExecutor.shutdown
+@pytest.fixture
+def failing_shutdown(monkeypatch):
+    """While it lasts, a pool that is shut down raises MemoryError, afterwards."""
+    shutdown = ThreadPoolExecutor.shutdown
 
     def fails(pool, **options):
         shutdown(pool, **options)
         raise MemoryError
 
+    with monkeypatch.context() as patched:
+        patched.setattr(ThreadPoolExecutor, "shutdown", fails)
+        yield patched
+
+
+@pytest.mark.parametrize("way", ["start", "run"])
+def test_a_pool_of_our_own_that_cannot_be_shut_down_holds_nobody_up(make_engine, logged, failing_shutdown, way):
+    """Neither who starts an engine in vain nor who stops it; whoever can is told."""
+    begin = threading.Thread.start
     engine = make_engine(1)
 
     def refuse(thread):
         raise RuntimeError("can't start new thread")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(ThreadPoolExecutor, "shutdown", fails)
-        patched.setattr(threading.Thread, "start", refuse)
-        with pytest.raises((MemoryError, RuntimeError)):
-            getattr(engine, way)()
-        assert not engine.running
+    failing_shutdown.setattr(threading.Thread, "start", refuse)
+    with pytest.raises((MemoryError, RuntimeError)):
+        getattr(engine, way)()
+    assert not engine.running
+    assert engine.stop(WAIT)
+    failing_shutdown.setattr(threading.Thread, "start", begin)
+    engine.call_later(0, engine.stop)
+    if way == "run":
+        with pytest.raises(MemoryError):
+            engine.run()
+    else:
+        engine.start()
+        assert engine.wait_idle(WAIT)
         assert engine.stop(WAIT)
-        patched.setattr(threading.Thread, "start", begin)
-        engine.call_later(0, engine.stop)
-        if way == "run":
-            with pytest.raises(MemoryError):
-                engine.run()
-        else:
-            engine.start()
-            assert engine.wait_idle(WAIT)
-            assert engine.stop(WAIT)
     assert wait_until(lambda: any("MemoryError" in text for _, text, _ in logged))
+    failing_shutdown.undo()
     engine.call_later(0, nothing)
     with engine:
         assert engine.wait_idle(WAIT)
     assert engine.stats().started == 2
+
+
+@pytest.mark.parametrize("way", ["start", "run"])
+@pytest.mark.parametrize("loop", ["fails", "is stopped"])
+def test_what_ended_a_loop_is_told_before_what_its_pool_raised(make_engine, logged, failing_shutdown, way, loop):
+    waits = threading.Event()
+
+    class Fails(SystemClock):
+        def wait(self, event, timeout):
+            waits.set()
+            if loop == "fails":
+                raise ZeroDivisionError
+            super().wait(event, timeout)
+
+    expected = [("the loop has ended", "ZeroDivisionError")] if loop == "fails" else []
+    expected.append(("the loop has ended, but not its pool", "MemoryError"))
+    engine = make_engine(1, clock=Fails(), name="e")
+    if way == "run":
+        if loop != "fails":
+            engine.call_later(0, engine.stop)
+        with pytest.raises(ZeroDivisionError if loop == "fails" else MemoryError):
+            engine.run()
+    else:
+        engine.start()
+        assert waits.wait(WAIT)
+        assert engine.stop(WAIT)
+    assert wait_until(lambda: len(logged) == len(expected))
+    lines = [text.splitlines() for _, text, _ in logged]
+    assert [(each[0], each[-1]) for each in lines] == [(f"e: {text}", error) for text, error in expected]

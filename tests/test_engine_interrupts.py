@@ -37,7 +37,7 @@ def ctrl_c_in_a_start(request, monkeypatch):
     def act(action, args):
         try:
             action(*args)
-            [(_, error)] = [args[1]]
+            _, error = args[1]
             assert error is None
         finally:
             over.set()
@@ -86,6 +86,32 @@ def test_ctrl_c_in_a_start_leaves_a_stopped_engine(make_engine, way, workers, ct
     assert engine.stats().started == 1
     engine.call_later(0, engine.stop)
     engine.run()
+
+
+@pytest.mark.parametrize(("way", "workers"), STARTS.values(), ids=STARTS)
+def test_a_destructor_that_stops_it_amid_the_start_does_not_wait_for_that_start(make_engine, way, workers, monkeypatch):
+    """It may run wherever there is an allocation, so on the thread that starts the others as well."""
+    engine = make_engine(**workers)
+    begin, stops = threading.Thread.start, []
+
+    class Stops:
+        def __del__(self):
+            stops.append((engine.stop(WAIT), threading.get_ident() == MAIN.ident))
+
+    garbage = [Stops()]
+
+    def start(thread):
+        garbage.clear()
+        begin(thread)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        getattr(engine, way)()
+    assert stops == [(True, False)]
+    assert wait_until(lambda: not engine.running)
+    engine.call_later(0, nothing)
+    with engine:
+        assert engine.wait_idle(WAIT)
 
 
 @pytest.fixture

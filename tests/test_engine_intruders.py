@@ -134,6 +134,32 @@ def test_a_handler_that_raises_takes_no_wake_up_with_it(make_engine, register):
             break
 
 
+@pytest.mark.parametrize("kind", ["one-shot", "with a key", "periodic"])
+def test_a_handler_that_raises_around_a_callback_costs_no_run(make_engine, clock, kind):
+    """What was not called yet when it came is due again; what had returned is over."""
+    for moment in itertools.count(1):
+        engine, ran = make_engine(clock=clock), []
+        engine.start()
+        for number in range(2):
+            if kind == "periodic":
+                engine.call_every(TOMORROW, ran.append, number, delay=1)
+            else:
+                engine.call_later(1, ran.append, number, key=number if kind == "with a key" else None)
+        with Intruder(moment, late) as intruder:
+            try:
+                clock.advance(2)
+            except Late:
+                pass
+        engine._check()
+        clock.advance(2)
+        stats = engine.stats()
+        assert ran == [0, 1], moment
+        assert (stats.started, stats.running, stats.errors, stats.lateness.count) == (2, 0, 0, 2), moment
+        assert engine.stop(WAIT)
+        if not intruder.came:
+            break
+
+
 def asleep(engine):
     """Whether the loop waits; of the compiled one, which nothing can come in between, it does not matter."""
     session = engine._core.session if hasattr(engine, "_core") else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import random
 import signal
@@ -450,6 +451,18 @@ def test_ctrl_c_inside_a_start_on_a_driving_clock_leaves_a_stopped_engine(make_e
     engine.start()
     clock.advance(2)
     assert ran == [1]
+
+
+def test_a_start_on_a_driving_clock_that_ctrl_c_has_ended_keeps_nothing_alive(impl):
+    clock = InterruptedClock()
+    engine = impl.Engine(clock=clock)
+    gone = weakref.ref(engine)
+    clock.where = "attach"
+    with pytest.raises(KeyboardInterrupt):
+        engine.start()
+    del engine
+    gc.collect()
+    assert gone() is None
 
 
 def test_threads_carry_the_engines_name(make_engine):

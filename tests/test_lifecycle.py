@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import threading
 
 import pytest
-from support import WAIT, assert_quiet, run_python
+from support import WAIT, assert_quiet, run_python, wait_until
 
 from pysched import lifecycle
+from pysched.apart import apart
 
 
 class Recorder:
@@ -234,3 +236,63 @@ def test_at_the_recursion_limit_the_interpreter_does_not_seem_to_end(engine_name
         engine=engine_name,
     )
     assert_quiet(process)
+
+
+@pytest.fixture
+def unarmed(monkeypatch):
+    """As before the first start of a loop; `hooks` are the threads that saw to the exit, and `acts` is done by them."""
+    hooks, acts = [], []
+
+    def register_atexit(hook):
+        hooks.append(threading.get_ident())
+        for act in acts:
+            act()
+
+    monkeypatch.setattr(lifecycle, "_armed", False)
+    monkeypatch.setattr(threading, "_register_atexit", register_atexit)
+    return hooks, acts
+
+
+def test_what_the_first_start_imports_is_not_imported_where_signal_handlers_run(unarmed):
+    """One that raises amid an import may leave the module's lock taken, and then no engine starts any more."""
+    hooks, _ = unarmed
+    lifecycle.arm()
+    lifecycle.arm()
+    assert len(hooks) == 1
+    assert hooks[0] != threading.main_thread().ident
+
+
+def test_a_runtime_error_of_a_signal_handler_is_not_taken_for_the_end_of_the_interpreter(unarmed):
+    _, acts = unarmed
+    over = threading.Event()
+
+    def handler(number, frame):
+        over.set()
+        raise RuntimeError("of a signal handler")
+
+    def interrupt():
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+        over.wait(WAIT)
+
+    acts.append(interrupt)
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(RuntimeError, match="of a signal handler"):
+            lifecycle.arm()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert not lifecycle.exiting()
+    assert wait_until(lambda: lifecycle._armed)
+
+
+def test_where_there_can_be_no_thread_the_exit_is_seen_to_on_this_one(unarmed):
+    hooks, _ = unarmed
+    before = threading.stack_size(1 << 46)  # more than there is
+    try:
+        with pytest.raises(RuntimeError, match="can't start new thread") as refused:
+            apart(os.getpid)
+        lifecycle.arm()
+    finally:
+        threading.stack_size(before)
+    assert hooks == [threading.main_thread().ident]
+    assert refused.type is RuntimeError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import signal
 import sys
 import threading
 import time
@@ -519,6 +520,29 @@ def test_where_no_thread_can_be_started_an_empty_queue_is_polled_as_the_referenc
     monkeypatch.setattr(threading.Thread, "start", start)
     program.run()
     assert program.wake_event.waits == [0.1]
+
+
+def test_a_runtime_error_of_a_signal_handler_is_not_taken_for_a_lack_of_threads(monkeypatch):
+    start, over = threading.Thread.start, threading.Event()
+
+    def handler(number, frame):
+        over.set()
+        raise RuntimeError("of a signal handler")
+
+    def interrupted(self):
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+        over.wait(WAIT)
+        start(self)
+
+    program = Program()
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(RuntimeError, match="of a signal handler"):
+            program.run()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        program.stop_event.set()
 
 
 class ListQueue:

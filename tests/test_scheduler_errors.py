@@ -114,7 +114,6 @@ def test_a_handler_of_a_wrong_signature(make_scheduler, clock, logged, options):
 @pytest.mark.parametrize("failure", [ValueError, SystemExit, KeyboardInterrupt])
 def test_a_logging_handler_that_raises(scheduler, clock, logged, monkeypatch, options, failure):
     told = []
-    # Of what a hook is given no cycle can be collected, so it keeps none of it.
     monkeypatch.setattr(sys, "unraisablehook", lambda each: told.append(each.exc_type))
 
     class Broken(logging.Handler):

@@ -12,10 +12,11 @@ from typing import get_args
 from zoneinfo import ZoneInfo
 
 import pytest
-from support import WAIT, nothing, wait_until
+from support import WAIT, Intruder, nothing, wait_until
 
 from pysched import JobCancelled, Scheduler
-from pysched.events import EventName, JobEvent
+from pysched import events as events_module
+from pysched.events import EventName, Events, JobEvent
 
 UTC = timezone.utc
 T0 = datetime(2000, 1, 1, tzinfo=UTC)
@@ -589,6 +590,42 @@ def test_the_thread_has_its_name_and_comes_with_the_first_event(make_scheduler):
     assert there() == []
 
 
+@pytest.mark.parametrize("moment", ["before it", "before it begins", "after it"])
+def test_ctrl_c_in_the_start_of_the_thread_gives_no_second_one_and_costs_no_event(
+    make_scheduler, logged, monkeypatch, moment
+):
+    """It is logged, as one anywhere in the telling."""
+    scheduler, told, ended = make_scheduler(1, name="tick"), [], threading.Event()
+    begin, interrupted = events_module.start_new_thread, threading.Event()
+
+    def act(action, args):
+        if moment == "before it begins":
+            assert interrupted.wait(WAIT)
+        action(*args)
+        ended.set()
+
+    def start_new_thread(action, args):
+        monkeypatch.setattr(events_module, "start_new_thread", begin)
+        if moment != "before it":
+            begin(act, (action, args))
+        if moment == "after it":
+            assert ended.wait(WAIT)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(events_module, "start_new_thread", start_new_thread)
+    scheduler.on("added", lambda event: told.append((event.job_id, threading.current_thread().ident)))
+    for number in range(3):
+        scheduler.every("1h", nothing, id=f"k{number}")
+        interrupted.set()
+        if number == 1:
+            assert moment == "before it" or ended.wait(WAIT)
+    assert wait_until(lambda: len(told) == 3)
+    assert [job_id for job_id, _ in told] == ["k0", "k1", "k2"]
+    assert len({ident for _, ident in told}) == 1
+    assert len([thread for thread in threading.enumerate() if thread.name == "tick-events"]) == 1
+    assert ["KeyboardInterrupt" in text for _, text, _ in logged] == [True]
+
+
 def test_no_thread_with_a_manual_clock(quiet, clock, events):
     before = set(threading.enumerate())
     quiet.every("1s", nothing)
@@ -828,3 +865,59 @@ def test_a_listener_that_would_have_to_be_awaited_is_refused(scheduler):
 
     with pytest.raises(TypeError, match="fn"):
         scheduler.on("error", listener)
+
+
+MOST_MOMENTS = 200
+
+
+def event_of(job_id):
+    return JobEvent("added", T0, job_id, "a job", None)
+
+
+def test_a_signal_handler_that_raises_amid_the_first_event_leaves_listeners_that_are_told():
+    """At whatever moment it comes: it comes out, one thread tells what was put in, and the end of it is not awaited."""
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    for moment in range(1, MOST_MOMENTS):
+        told, idents = [], set()
+        events = Events("scheduler", driven=False)
+        events.add("added", lambda event, told=told: told.append(event.job_id))
+        events.add("added", lambda _, idents=idents: idents.add(threading.get_ident()))
+        interrupted = False
+        try:
+            with Intruder(moment, interrupt) as intruder:
+                events.put(event_of("first"))
+        except KeyboardInterrupt:
+            interrupted = True
+        assert interrupted == intruder.came, moment
+        events.put(event_of("second"))
+        assert events.end(WAIT), moment
+        assert told in (["first", "second"], ["second"]), moment
+        assert len(idents) == 1, moment
+        if not intruder.came:
+            assert told == ["first", "second"]
+            break
+    assert 5 < moment < MOST_MOMENTS - 1
+
+
+def test_a_shutdown_while_the_thread_for_listeners_begins(monkeypatch):
+    """Python cannot join a thread that has a number already and has not told that it is there."""
+    go = threading.Event()
+    set_native_id = threading.Thread._set_native_id
+
+    def linger(thread):
+        go.wait(WAIT)
+        set_native_id(thread)
+
+    monkeypatch.setattr(threading.Thread, "_set_native_id", linger)
+    told = []
+    events = Events("scheduler", driven=False)
+    events.add("added", told.append)
+    events.put(event_of("first"))
+    assert wait_until(lambda: (thread := events._threads.get("by")) is not None and thread.ident is not None)
+    assert events.end(0.01) is False
+    go.set()
+    assert events.end(WAIT) is True
+    assert len(told) == 1

@@ -297,7 +297,6 @@ def test_a_token_of_a_run_that_begins_in_a_shutdown_has_fired(make_scheduler, cl
 @pytest.mark.parametrize("failure", [ValueError, SystemExit, KeyboardInterrupt])
 def test_a_logging_handler_that_raises_at_a_warning_after_the_shutdown(make_scheduler, logged, monkeypatch, failure):
     told = []
-    # Of what a hook is given no cycle can be collected, so it keeps none of it.
     monkeypatch.setattr(sys, "unraisablehook", lambda each: told.append(each.exc_type))
 
     class Broken(logging.Handler):

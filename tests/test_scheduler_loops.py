@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import pytest
 from support import WAIT, assert_quiet, pause, run_python, wait_until
 
-from pysched import current_run
+from pysched import current_run, private_loop
 from pysched.coroutines import in_thread
 from pysched.fastapi import scheduler_lifespan
 
@@ -672,6 +672,41 @@ def test_one_that_is_not_shut_down_leaves_no_loop_behind(scheduler_type):
 
 
 # A loop that serves others.
+
+
+@pytest.mark.parametrize("how", ["a second shutdown", "a task that stops the loop"])
+def test_what_a_coroutine_left_behind_ends_although_the_loop_is_stopped_once_more(make_scheduler, monkeypatch, how):
+    monkeypatch.setattr(private_loop, "LEAVE_S", WAIT)
+    scheduler = make_scheduler()
+    begun, cancelled, again, ended = (threading.Event() for _ in range(4))
+    tasks = []
+
+    async def stays():
+        begun.set()
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            cancelled.set()
+            if how == "a task that stops the loop":
+                asyncio.get_running_loop().stop()
+            await until(again.is_set)
+            ended.set()
+
+    async def job():
+        tasks.append(asyncio.create_task(stays()))
+        await until(begun.is_set)
+
+    scheduler.after(0, job)
+    scheduler.start_background()
+    assert begun.wait(WAIT)
+    assert wait_until(lambda: not scheduler._runner.has_open())
+    scheduler.shutdown(timeout=0.01)
+    assert cancelled.wait(WAIT)
+    scheduler.shutdown(timeout=0.01)
+    again.set()
+    assert ended.wait(WAIT)
+    scheduler.shutdown(timeout=WAIT)
+    assert wait_until(lambda: tasks[0].get_loop().is_closed())
 
 
 def test_ten_thousand_runs_a_second_leave_the_loop_responsive(make_scheduler):

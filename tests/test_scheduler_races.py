@@ -350,9 +350,9 @@ def test_what_happens_to_a_job_that_has_no_name_yet(scheduler, clock, monkeypatc
     scheduler.every("1h", nothing, id="taken")
     enter_as = scheduler._book.enter_as
 
-    def later(job_id, reference, record, replace):
+    def later(job_id, reference, record, replace, replaced):
         if job_id != "taken":
-            return enter_as(job_id, reference, record, replace)
+            return enter_as(job_id, reference, record, replace, replaced)
         own = scheduler._book.default_id(reference)
         if meanwhile in ("remove_all_jobs", "resume"):
             scheduler.pause()
@@ -367,7 +367,7 @@ def test_what_happens_to_a_job_that_has_no_name_yet(scheduler, clock, monkeypatc
             scheduler.every("1h", nothing, id="other")  # in its place
         clock.advance(5)
         assert ran == []
-        return enter_as(job_id, reference, record, replace)
+        return enter_as(job_id, reference, record, replace, replaced)
 
     monkeypatch.setattr(scheduler._book, "enter_as", later)
     if meanwhile == "remove_all_jobs":

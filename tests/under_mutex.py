@@ -5,8 +5,8 @@ mutexes held; into functions of the engine the walk goes with that number, and c
 sees what a reader of one function does not: that something is released three functions below a `lock`.
 
 It knows how many mutexes are held, not which, and forgets conditions: what a branch has found out, the next may
-contradict. So it may find too much, never too little; but for calls by a pointer or a method table, which are taken to
-leave mutexes as they were, and are findings under one.
+contradict. So it may find too much, never too little. A call of a method is one of all methods of that name; one by a
+pointer is taken to leave mutexes as they were, and is a finding under one.
 """
 
 from __future__ import annotations
@@ -345,14 +345,13 @@ class Program:
 
     def calls_under_a_mutex(self) -> set[Finding]:
         """All calls there of what is not the engine's own."""
-        known = -1
-        while known != (
-            known := sum(map(len, self._exits.values()))
-        ):  # of recursive functions not all is known at once
+        before, exits = -1, 0
+        while exits > before:  # of recursive functions not all is known at once
             self._walked.clear()
             self._found.clear()
             for name in sorted(self._touching):
                 self._leaves(name, 0)
+            before, exits = exits, sum(map(len, self._exits.values()))
         return self._found
 
     def missed(self) -> set[str]:
@@ -386,9 +385,9 @@ class Program:
             found[here] = set()
             states = {state._replace(failed=state.failed or step.fails)}
             for act in step.acts:
-                known = self._learn(known, act)
                 if isinstance(act, _Call):
                     states = {after for before in states for after in self._call(name, act, before, known, found[here])}
+                known = self._learn(known, act)
             for after in states:
                 if step.leaves:
                     exits.add((after.held, after.failed))
@@ -408,6 +407,8 @@ class Program:
             return known.assigned(act.variable, act.is_null)
         if act.name in _TAKES_REFERENCE:
             return known._replace(shared=known.shared | {act.argument})
+        if act.name in _GIVES_REFERENCE:
+            return known._replace(shared=known.shared - {act.argument})
         if act.name in _SETS:
             return known.assigned(act.argument, is_null=False)
         if _MUTEX.match(f"{act.name}("):

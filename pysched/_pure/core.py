@@ -170,6 +170,7 @@ class Core:
         if run is not None:
             run.late_ns = now_ns - max(run.due_ns, session.started_ns)
             self.lateness.add(run.late_ns)
+            run.measured = True
         return run
 
     def start_due(self, session: Session, now_ns: int, thread: int) -> Run | None:
@@ -191,13 +192,19 @@ class Core:
             self.settle()  # what was decided before is told before
             self._call(run, session)
         finally:
-            self.end(run)
+            if run.callback is None:
+                self.end(run)
+            else:
+                self.give_back(run, run.take())
 
     def _call(self, run: Run, session: Session) -> None:
-        callback, args, _key = run.take()
+        callback, args, _key = run.callback, run.args, run.key
+        assert callback is not None
         # Called in C, up to the storing of the result: what a signal handler raises when the callback has returned
         # comes out of a later line, and so out of `run`, instead of being taken for the callback's own.
         outcome: defaultdict[int, object] = defaultdict(partial(callback, *args))
+        # straight: what still holds its callback when a handler has raised was not called, and is given back
+        run.callback, run.args, run.key = None, (), None
         try:
             _ = outcome[0]
         except BaseException as error:
@@ -238,10 +245,33 @@ class Core:
                     self.lateness.remove(run.late_ns)
 
     def end_interrupted(self) -> None:
-        """End what this thread is no longer in: Ctrl-C may come right before or after a callback."""
+        """End what this thread is no longer in: a handler may raise right after a callback, or before it is called."""
+        thread = get_ident()
+        for run in list(self.table.runs.values()):
+            if run.thread == thread and run.callback is not None:
+                self.give_back(run, (run.callback, run.args, run.key))
         with self.lock:
             self.announce()
-            self.table.end_all_of(get_ident())
+            self.table.end_all_of(thread)
+
+    def give_back(self, run: Run, taken: Taken) -> None:
+        """Undo the start of a run that was not called, `taken` from it or not: it is due again. Idempotent."""
+        callback, args, key = taken
+        bucket: tuple[Timer, ...] = ()
+        holder: Timer | None = None
+        given_back = False
+        while not given_back:
+            if key is not None:
+                try:
+                    bucket, holder = self.table.keys.find(key, run.timer.key_hash)
+                except BaseException as error:  # the timer matters more than its key
+                    key, holder = None, None
+                    log_error(f"{self.name}: a key can be compared no longer; its timer goes on without it", error)
+            with self.lock:
+                known = run.order in self.table.runs
+                given_back = self.table.revive(run, (callback, args, key), bucket, holder)
+                if given_back and known and run.measured:
+                    self.lateness.remove(run.late_ns)
 
     def fail(self, run: Run, error: BaseException) -> BaseException | None:
         """A run has failed. Returns what `report` does."""

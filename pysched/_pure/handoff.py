@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from pysched._pure.core import Core, Session
-    from pysched._pure.timers import Run, Taken, Timer
+    from pysched._pure.timers import Run
 
 __all__ = ["Crew", "HandOff", "Inline", "OneByOne", "Pool", "pool_size"]
 
@@ -216,7 +216,7 @@ class OneByOne:
         try:
             future = self._executor.submit(*self._core.call_of(run, taken))
         except BaseException:
-            self._revive(run, taken)
+            self._core.give_back(run, taken)
             raise
         answer.kept = self._core.kept_of(run, taken)
         try:
@@ -268,25 +268,6 @@ class OneByOne:
             self._core.dismiss(kept)
         except BaseException as failure:
             log_error(f"{self._core.name}: a callback failed to end", failure)
-
-    def _revive(self, run: Run, taken: Taken) -> None:
-        """The executor refused the run: it never started."""
-        core, (callback, args, key) = self._core, taken
-        bucket: tuple[Timer, ...] = ()
-        holder: Timer | None = None
-        revived = False
-        while not revived:
-            if key is not None:
-                try:
-                    bucket, holder = core.table.keys.find(key, run.timer.key_hash)
-                except BaseException as error:  # the timer matters more than its key
-                    key, holder = None, None
-                    log_error(f"{core.name}: a key can be compared no longer; its timer goes on without it", error)
-            with core.lock:
-                known = run.order in core.table.runs
-                revived = core.table.revive(run, (callback, args, key), bucket, holder)
-                if revived and known:
-                    core.lateness.remove(run.late_ns)
 
 
 class Answer:

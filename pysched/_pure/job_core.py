@@ -274,15 +274,21 @@ class JobCore(Core):
         if not isinstance(run, JobCall):
             super()._call(run, session)
             return
-        callback, args, _ = run.take()
+        callback, args = run.callback, run.args
+        assert callback is not None
         if self.watched and run.ticket is None:
-            run.ticket = Ticket(self, run)
+            ticket = Ticket(self, run)
+            # straight: as there
+            run.ticket = ticket
+            run.callback, run.args = None, ()
             try:
-                self.owner._job_runs(run.ticket, callback, args)
+                self.owner._job_runs(ticket, callback, args)
             except BaseException as error:
                 self.fail(run, error)
             return
         outcome: defaultdict[int, object] = defaultdict(partial(callback, *args))  # called in C, as there
+        # straight: as there
+        run.callback, run.args = None, ()
         try:
             result = outcome[0]
         except BaseException as error:

@@ -21,7 +21,7 @@ from pysched._pure.handoff import Crew, Inline, OneByOne, Pool, pool_size
 from pysched.apart import apart, is_on_main_thread
 from pysched.clock import NEVER, DrivingClock, SystemClock
 from pysched.reports import log_error, log_warning, printable
-from pysched.waiting import Waiters
+from pysched.waiting import Waiters, join
 
 if TYPE_CHECKING:
     from pysched._pure.core import Core
@@ -133,9 +133,11 @@ class Loop:
 
         session.awaited = True
         try:
-            apart(partial(self._open_alone, engine, session))
+            thread = apart(partial(self._open_alone, engine, session))
             while not core.waiters.wait_for(is_closed, SIGNALS_S):
                 pass
+            if thread is not None:
+                thread.join()  # it is about to tell what has ended it
         except BaseException:
             session.stop()
             if self._thread is not None and self._thread.is_alive():
@@ -152,15 +154,25 @@ class Loop:
             hand_off.open()
         return hand_off
 
-    def _open_alone(self, engine: Driven, session: Session) -> None:
-        """Give the loop a thread of its own. Here the threads of the session before are let go of, too."""
+    def _open_alone(self, engine: Driven, session: Session) -> threading.Thread | None:
+        """Give the loop a thread of its own. Here the threads of the session before are let go of, too.
+
+        As an insider: a destructor that stops the engine meanwhile must not wait for this start.
+        """
         if session.closed:
-            return  # by the main thread, before this one began
-        hand_off = self._open(session)
-        name = printable(self._core.name) + self.thread_suffix
-        thread = threading.Thread(target=self._serve_alone, args=(engine, session, hand_off), name=name, daemon=True)
-        self._thread = thread
-        thread.start()
+            return None  # by the main thread, before this one began
+        entered = self._core.enter()
+        try:
+            hand_off = self._open(session)
+            name = printable(self._core.name) + self.thread_suffix
+            arguments = engine, session, hand_off
+            thread = threading.Thread(target=self._serve_alone, args=arguments, name=name, daemon=True)
+            if not session.closed:  # else that of a later session may stand there
+                self._thread = thread
+            thread.start()
+        finally:
+            self._core.leave(entered)
+        return thread
 
     def _check_startable(self) -> None:
         if self._executor_lost:
@@ -219,27 +231,39 @@ class Loop:
         entered = self._core.enter()
         try:
             self._serve(session, hand_off)
-        except BaseException as failure:
-            if session.awaited:
-                session.failure = failure
+        except BaseException:
+            pass  # `_serve` has logged it
         finally:
-            if not session.closed:
-                self._close(session, forced=True)
             self._core.leave(entered)
 
     def _serve(self, session: Session, hand_off: HandOff) -> None:
-        """Be the loop. What ends it is logged and raised, but for what `run` ends with because somebody wanted it."""
+        """Be the loop, and let go of its workers. What ends it is logged and raised, and so is what that raises.
+
+        But for what `run` ends with because somebody wanted it, which is only raised.
+        """
         try:
             self._loop(session, hand_off)
         except BaseException as failure:
             self._end(session, forced=True)  # nothing starts while this is told, in a drain that a pool has kept say
-            wanted = session.interruptible and isinstance(failure, (KeyboardInterrupt, SystemExit))
-            if not wanted and not lifecycle.exiting():
-                log_error(f"{self._core.name}: the loop has ended", failure)
+            self._ends_with(session, failure, "the loop has ended")
             raise
+        finally:
+            try:
+                self._close(session)
+            except BaseException as failure:
+                session.hand_off = None  # once is enough: nobody interrupts a loop that has a pool
+                self._ends_with(session, failure, "the loop has ended, but not its pool")
+                raise
+
+    def _ends_with(self, session: Session, failure: BaseException, message: str) -> None:
+        if session.awaited and session.failure is None:
+            session.failure = failure
+        wanted = session.interruptible and isinstance(failure, (KeyboardInterrupt, SystemExit))
+        if not wanted and not lifecycle.exiting():
+            log_error(f"{self._core.name}: {message}", failure)
 
     def _loop(self, session: Session, hand_off: HandOff) -> None:
-        """Until the session is closed. Raises what the clock or the executor raises."""
+        """Until the session has ended. Raises what the clock or the executor raises."""
         core = self._core
         while True:
             session.wake.clear()
@@ -247,7 +271,7 @@ class Loop:
                 failure, session.failure = session.failure, None
                 raise failure
             if session.stopping:
-                if self._close(session):
+                if self._end(session, forced=False):
                     return
             else:
                 now = core.look()
@@ -286,11 +310,10 @@ class Loop:
         while not session.wake.is_set() and 0 < due - self._core.now() <= self._spin_ns:
             time.sleep(0)
 
-    def _close(self, session: Session, forced: bool = False) -> bool:
-        """End a session, and let go of its workers, unless a start has taken the stop back. Idempotent."""
+    def _close(self, session: Session) -> None:
+        """End a session for good, and let go of its workers. Idempotent."""
         core = self._core
-        if not self._end(session, forced):
-            return False
+        self._end(session, forced=True)
         hand_off = session.hand_off
         try:
             if hand_off is not None:
@@ -301,7 +324,6 @@ class Loop:
             with core.lock:
                 core.announce()
                 session.closed = True
-        return True
 
     def _end(self, session: Session, forced: bool) -> bool:
         """Let nothing of a session start any more, unless a start has taken the stop back; a `forced` end cannot be."""
@@ -327,7 +349,7 @@ class Loop:
             tries += 1
             try:
                 if not session.closed or session.hand_off is not None:
-                    self._close(session, forced=True)
+                    self._close(session)
                 if session.interruptible:
                     self._core.end_interrupted()
                 over = True
@@ -346,7 +368,8 @@ class Loop:
         if session is not None:
             session.stop()
             if self._driver is not None:
-                self._close(session)
+                if self._end(session, forced=False):
+                    self._close(session)
                 self._driver.detach(engine)
         if core.must_not_wait() or alone:
             with core.lock:  # a worker that saw no mark has by now counted its run as started
@@ -365,8 +388,8 @@ class Loop:
 
     def _join(self, thread: threading.Thread | None, deadline: float | None) -> None:
         """Wait for the last instructions of a thread of ours, so that nobody sees it after ``stop``."""
-        if thread is not None and thread.is_alive() and thread is not threading.current_thread():
-            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        if thread is not None and thread is not threading.current_thread():
+            join(thread, deadline)
 
     def wait_idle(self, timeout_s: float | None) -> bool:
         core = self._core

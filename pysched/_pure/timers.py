@@ -81,7 +81,7 @@ NOBODY.live = False
 class Run:
     """A callback that has started; it holds callback and arguments until they are taken."""
 
-    __slots__ = ("args", "callback", "due_ns", "failed", "key", "late_ns", "order", "thread", "timer")
+    __slots__ = ("args", "callback", "due_ns", "failed", "key", "late_ns", "measured", "order", "thread", "timer")
 
     def __init__(self, timer: Timer, thread: int, due_ns: int, order: int) -> None:
         self.timer = timer
@@ -89,6 +89,7 @@ class Run:
         self.order = order
         self.failed = False
         self.late_ns = 0  # how much later than it could it started
+        self.measured = False  # whether the histogram has that
         self.thread = thread  # where it runs; 0: wherever an executor likes
         self.callback = timer.callback
         self.args = timer.args

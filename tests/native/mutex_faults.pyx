@@ -114,6 +114,14 @@ def releases_one_that_was_shared_before(thing):
     unlock(&core.mutex)
 
 
+def releases_twice_what_was_shared_once(thing):
+    lock(&core.mutex)
+    Py_INCREF(thing)
+    Py_DECREF(thing)
+    Py_DECREF(thing)
+    unlock(&core.mutex)
+
+
 def succeeds_in_a_try():
     try:
         fine_taking()
