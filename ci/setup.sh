@@ -86,7 +86,7 @@ prepare() {
     printf '%s\n' "$recipe" "$extras" "$switches" >"$stamp.new"
     if [[ $recipe != "$old_recipe" || $extras != "$old_extras" ]]; then
         requirements "$python" "$extras" >"$venv/requirements.txt"
-        say "installing what${extras:+ [$extras]} needs into $venv"
+        say "installing into $venv what the build needs${extras:+, and [$extras]}"
         "$python" "${pip[@]}" install --upgrade pip -r "$venv/requirements.txt"
     fi
     if [[ $recipe != "$old_recipe" ]]; then

@@ -204,7 +204,7 @@ cdef class CommandScheduler(Driven):
 
     cdef object report(self, Run *run, object error):
         if self.on_error is not None:
-            return call_handler(self.on_error, error, <object>run.references.callback)
+            return call_handler(self.on_error, error, <object>run.references.callback, self._name)
         if self.context is None:
             log_error(f"{self._name}: a command raised an exception", error)
         else:

@@ -266,4 +266,4 @@ cdef class Engine(Driven):
         handle.slot = run.slot
         handle.generation = run.generation
         handle.when_ns = run.due
-        return call_handler(self.on_error, error, handle)
+        return call_handler(self.on_error, error, handle, self._name)

@@ -105,4 +105,4 @@ if not TYPE_CHECKING:  # a type checker would take any name for one that there i
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__} - {"TYPE_CHECKING", "annotations"})

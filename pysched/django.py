@@ -21,6 +21,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from pysched.options import check_flag
 from pysched.reports import logger
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def start_in_background(scheduler: Scheduler, register_atexit: bool = True) -> b
     it, and so does a call that comes later, from a command's own code. Every worker process of a server has a
     scheduler of its own, which runs every job.
     """
+    check_flag(register_atexit, "register_atexit")
     if reason := _reason_against():
         logger().info("not started %s: %r", reason, scheduler)
         return False

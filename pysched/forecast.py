@@ -8,7 +8,7 @@ from sys import maxsize
 
 from pysched.clock import NS
 from pysched.engine import Calendar, Zone
-from pysched.options import wall_ns_of
+from pysched.options import check_flag, wall_ns_of
 from pysched.schedule import parse_cron, parse_zone
 from pysched.text import shown
 
@@ -32,6 +32,7 @@ def preview(
         raise TypeError(f"n must be an int, got {type(n).__name__}")
     if index(n) < 1:
         raise ValueError(f"n must be positive, got {shown(n)}")
+    check_flag(seconds, "seconds")
     start_ns = wall_ns_of(datetime.now(timezone.utc) if start is None else start, "start")
     calendar = Calendar(parse_cron(expression, seconds=seconds), Zone(parse_zone(tz, "tz")))
     return calendar.datetimes(start_ns // NS, min(index(n), maxsize))

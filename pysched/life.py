@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pysched.clock import NS, DrivingClock
 from pysched.current import managed_run
 from pysched.idle import wait_idle
+from pysched.options import check_flag
 from pysched.registry import Registry
 from pysched.reports import log_warning
 from pysched.schedule import parse_duration
@@ -54,8 +55,7 @@ class Life(Registry):
         what the program does at its end is done, and its status is the one that supervisors know. What the two
         signals did before, they do again afterwards, from the second one on.
         """
-        if not isinstance(handle_signals, bool):
-            raise TypeError(f"handle_signals must be a bool, got {type(handle_signals).__name__}")
+        check_flag(handle_signals, "handle_signals")
         limit = math.inf
         if shutdown_timeout is not None:
             limit = parse_duration(shutdown_timeout, "shutdown_timeout", zero=True) / NS
@@ -126,8 +126,10 @@ class Life(Registry):
         """Stop for good: fires every token, drops retries and queued runs, waits for what runs.
 
         Waits at most `timeout` (a duration; None: without limit), not at all if not `wait`, nor from inside a callback.
-        Returns the jobs that are still running, removed ones too. Safe at any time, any number of times.
+        Returns the jobs that are still running, removed ones too. Safe at any time, any number of times. TypeError for
+        a `wait` that is no bool: ``shutdown(timeout=5)`` waits at most five seconds.
         """
+        check_flag(wait, "wait")
         limit = None if timeout is None else parse_duration(timeout, "timeout", zero=True) / NS
         coroutines = self._runner.coroutines
         if not wait or coroutines.is_on_loop() or self._events.is_here or self._runner.is_own(managed_run.get()):

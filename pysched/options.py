@@ -31,6 +31,7 @@ __all__ = [
     "check_count",
     "check_cron_options",
     "check_defaults",
+    "check_flag",
     "check_handler",
     "check_options",
     "given",
@@ -195,8 +196,7 @@ def check_options(
     check_choice(checked["catch_up"], "catch_up", ("one", "none", "all"))
     check_choice(checked["overlap"], "overlap", ("skip", "queue"))
     for name in ("replace", "immediate", "from_end"):
-        if not isinstance(checked[name], bool):
-            raise TypeError(f"{name} must be a bool, got {type(checked[name]).__name__}")
+        check_flag(checked[name], name)
     check_handler(checked["on_error"])
     if checked["from_end"] and (
         checked["max_instances"] > 1 or checked["catch_up"] == "all" or checked["overlap"] == "queue"
@@ -248,8 +248,7 @@ def check_cron_options(options: Mapping[str, Any]) -> None:
     """Those that are needed to read the expression."""
     _plain_id(options["id"])
     for name in ("seconds", "hashed"):
-        if not isinstance(options[name], bool):
-            raise TypeError(f"{name} must be a bool, got {type(options[name]).__name__}")
+        check_flag(options[name], name)
 
 
 def _plain_id(job_id: object) -> str | None:
@@ -271,8 +270,10 @@ def _tags(tags: object) -> frozenset[str]:
 
 
 def _items(value: object, name: str) -> tuple[Any, ...]:
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
-        raise TypeError(f"{name} must be an iterable, not of text, got {type(value).__name__}")
+    if isinstance(value, (str, bytes)):  # whose items are letters, or numbers
+        raise TypeError(f"{name} must be an iterable of items, got a {type(value).__name__}: write [{shown(value)}]")
+    if not hasattr(value, "__iter__"):
+        raise TypeError(f"{name} must be an iterable, got {type(value).__name__}")
     return tuple(value)
 
 
@@ -285,6 +286,11 @@ def _keywords(kwargs: object) -> dict[str, Any]:
         if not isinstance(key, str):
             raise TypeError(f"kwargs must have names for keys, got {shown(key)}")
     return dict(kwargs)
+
+
+def check_flag(value: object, name: str) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be a bool, got {type(value).__name__}")
 
 
 def check_count(value: object, name: str, *, least: int, most: int | None = None) -> None:

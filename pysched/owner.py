@@ -88,7 +88,8 @@ class JobOwner:
     def _report(self, error: BaseException, run: JobRun | None, options: JobOptions) -> None:
         handler = options.on_error or self.on_error
         if handler is not None:
-            call_handler(handler, error, run)
+            whose = self.name if run is None else f"{self.name}: job {run.job_id} ({run.job_name})"
+            call_handler(handler, error, run, whose)
         elif run is not None:
             log_error(f"{self.name}: job {run.job_id} ({run.job_name}) raised an exception", error)
         else:

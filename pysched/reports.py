@@ -48,17 +48,21 @@ def log_warning(message: str) -> None:
         _last_resort(message, failure)
 
 
-def call_handler(handler: Callable[..., object], error: BaseException, subject: object) -> BaseException | None:
+def call_handler(
+    handler: Callable[..., object], error: BaseException, subject: object, whose: str = ""
+) -> BaseException | None:
     """Call ``handler(error, subject)``, an `on_error` of the user's; what it raises is logged and returned.
 
-    What the log raises is returned instead if it is a Ctrl-C.
+    `whose`: what the line in the log begins with. What the log raises is returned instead if it is a Ctrl-C.
     """
     try:
         handler(error, subject)
     except BaseException as failure:
         if failure.__context__ is None:
             failure.__context__ = error  # so that the log tells both
-        unlogged = log_error("on_error raised an exception", failure)
+        unlogged = log_error(
+            f"{whose}: on_error raised an exception" if whose else "on_error raised an exception", failure
+        )
         return unlogged if isinstance(unlogged, KeyboardInterrupt) else failure
     return None
 

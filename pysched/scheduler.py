@@ -99,7 +99,9 @@ class Scheduler(Life):
             raise TypeError(f"max_workers must be an int, got {type(workers).__name__}")
         if not 1 <= workers <= 1 << 20:
             raise ValueError(f"max_workers must be from 1 to {1 << 20}, got {shown(workers)}")
-        if isinstance(executor, int):
+        if executor is not None and (
+            isinstance(executor, (int, type)) or not callable(getattr(executor, "submit", None))
+        ):
             raise TypeError(f"executor must be an Executor, got {type(executor).__name__}")
         check_handler(on_error)
         check_count(explain, "explain", least=0, most=MOST_EXPLAINED)

@@ -39,6 +39,13 @@ def registered(monkeypatch):
     return calls
 
 
+def test_whether_to_register_is_a_bool(scheduler, registered):
+    with pytest.raises(TypeError, match="^register_atexit must be a bool, got str$"):
+        start_in_background(scheduler, "no")
+    assert not scheduler.running
+    assert registered == []
+
+
 # One start a process and a scheduler
 
 

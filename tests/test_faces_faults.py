@@ -125,6 +125,16 @@ def test_a_handler_that_fails_is_called_each_time_and_logged_once_each(make_face
     assert len(heard) == (5 if kind == "scheduler" else 0)
 
 
+@all_faces
+def test_a_handler_that_fails_is_logged_with_the_names_that_are_known(make_face, clock, logged, kind):
+    face = make_face(kind, clock=clock, name="nightly", on_error=lambda error, subject: 1 / 0)
+    face.start()
+    face.once(1, [].pop, "k")
+    clock.advance(1)
+    whose = "nightly: job k (pop)" if kind == "scheduler" else "nightly"
+    assert [text.splitlines()[0] for _, text, _ in logged] == [f"{whose}: on_error raised an exception"]
+
+
 def three_errors_that_cannot_be_logged(make_face, clock, kind):
     """A job fails each second, and so does the handler of the log; the job goes on."""
 

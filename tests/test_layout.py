@@ -148,6 +148,8 @@ def test_the_top_level_names_everything_that_is_public():
     commands = set().union(*COMMAND_NAMES.values()) - COMMAND_NAMES["cancellation"]
     assert set(pysched.__all__) == commands | ENGINE_NAMES | JOB_NAMES
     assert len(pysched.__all__) == len(set(pysched.__all__))
+    assert set(pysched.__all__) <= set(dir(pysched))
+    assert not {"TYPE_CHECKING", "annotations"} & set(dir(pysched))
     for name in pysched.__all__:
         assert hasattr(pysched, name)
 
@@ -190,3 +192,37 @@ def test_the_version_is_the_same_everywhere():
     assert declared is not None
     assert pysched.__version__ == declared[1] == importlib.metadata.version("pysched")
     assert f"## {pysched.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.fixture
+def unbuilt(tmp_path):
+    """A clone in which nothing was built."""
+    for path in PACKAGE.rglob("*.py"):
+        copy = tmp_path / "clone" / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    return tmp_path / "clone"
+
+
+def test_where_nothing_is_built_the_import_says_so_in_words(unbuilt):
+    """Python looks there first when it is started there, so this also hides what is installed."""
+    process = run_python("import pysched", engine="native", cwd=unbuilt)
+    assert process.returncode == 1
+    said = process.stderr.splitlines()
+    assert "ModuleNotFoundError: No module named 'pysched._engine.fork'" in said  # what it is chained to
+    [words] = [line for line in said if line.startswith("ImportError: ")]
+    told = ("is not built", str(unbuilt), "leave the folder", "ci/demo", "pip install -e .", "PYSCHED_ENGINE=pure")
+    assert [text for text in told if text not in words] == []
+    assert said[-1] == words
+
+
+def test_where_nothing_is_built_the_twin_works(unbuilt):
+    process = run_python("import pysched; print(pysched.__file__)", engine="pure", cwd=unbuilt)
+    assert_quiet(process)
+    assert process.stdout.strip() == str(unbuilt / "pysched" / "__init__.py")
+
+
+def test_what_else_is_missing_is_told_as_it_is(unbuilt):
+    (unbuilt / "pysched" / "_engine" / "fork.py").write_text("import missing_altogether\n", encoding="utf-8")
+    process = run_python("import pysched", engine="native", cwd=unbuilt)
+    assert process.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'missing_altogether'"

@@ -79,6 +79,8 @@ def test_n_must_be_an_int(n):
 
 
 def test_refusals_name_the_argument():
+    with pytest.raises(TypeError, match="^seconds must be a bool, got int$"):
+        preview("* * * * * *", 1, seconds=1)
     with pytest.raises(ValueError, match="^start must be aware"):
         preview("* * * * *", 1, start=datetime(2024, 1, 1))  # noqa: DTZ001
     for start in (0, "2024-01-01", START.date()):

@@ -13,7 +13,7 @@ from pysched import Scheduler
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-OF_SCHEDULER, OF_COROUTINES, OF_ENGINE, OF_COMMANDS, OF_CLOCK = BLOCKS
+OF_SCHEDULER, OF_COROUTINES, OF_LISTENERS, OF_ENGINE, OF_COMMANDS, OF_CLOCK = BLOCKS
 
 # What None stands for, where the table says so instead.
 TOLD_DEFAULTS = {"a short one", "the callback's", "the scheduler's", "now"}
@@ -40,6 +40,15 @@ def test_the_example_of_jobs_does_what_its_words_say(engine):
 def test_the_example_of_coroutines_does_what_its_words_say(engine):
     [said] = printed(OF_COROUTINES, engine)
     assert said in ("1 runs", "2 runs", "3 runs", "4 runs")
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("engine", ["native", "pure"])
+def test_the_example_of_listeners_does_what_its_words_say(engine):
+    said = printed(OF_LISTENERS, engine)
+    assert said.count("error pop pop from empty list") >= 1
+    time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?[+-]\d\d:\d\d"
+    assert [line for line in said if re.fullmatch(rf"{time} ran \(slot {time}, \d+\.\d{{6}} s late\)", line)]
 
 
 @pytest.mark.real_time

@@ -98,7 +98,8 @@ def test_a_handler_that_fails(make_scheduler, clock, logged, options, failure, o
     goes_on(scheduler, clock, job_id)
     attempts = 3 * (1 + options.get("max_retries", 0))
     assert calls == [(LookupError, job_id)] * attempts
-    assert [(level, "on_error raised" in text) for level, text, _ in logged] == [("ERROR", True)] * attempts
+    line = f"pysched: job {job_id} (job): on_error raised an exception"
+    assert [(level, text.splitlines()[0]) for level, text, _ in logged] == [("ERROR", line)] * attempts
 
 
 @PLAIN_AND_MANAGED

@@ -141,6 +141,18 @@ def test_shutdown_of_a_job_that_hangs(make_scheduler, held, arguments, options):
     assert scheduler.get_job(job_id).run_count == 1
 
 
+@pytest.mark.parametrize("wait", [0.2, 0, 1, None, "no", "30s", timedelta(seconds=5)], ids=label)
+def test_shutdown_takes_no_time_for_whether_to_wait(scheduler, clock, wait):
+    """Which `shutdown(5)` looks like: it would wait without limit."""
+    scheduler.every(1, nothing, id="j")
+    for arguments in ((wait,), (wait, 5)):
+        with pytest.raises(TypeError, match=f"^wait must be a bool, got {type(wait).__name__}$"):
+            scheduler.shutdown(*arguments)
+    assert scheduler.running
+    clock.advance(3)
+    assert scheduler.get_job("j").run_count == 3
+
+
 @pytest.mark.parametrize("options", [{}, {"timeout": 60}, {"id": "mine"}], ids=["plain", "managed", "named"])
 def test_shutdown_lists_a_removed_job_whose_call_goes_on(make_scheduler, held, options):
     scheduler = make_scheduler()

@@ -498,6 +498,32 @@ def test_refused_arguments_of_a_scheduler(scheduler_type, arguments, named):
         scheduler_type(**arguments)
 
 
+@pytest.mark.parametrize("option", ["args", "tags"])
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("x", "must be an iterable of items, got a str: write ['x']"),
+        ("x" * 10**6, f"must be an iterable of items, got a str: write ['{'x' * 56}...]"),
+        (b"x", "must be an iterable of items, got a bytes: write [b'x']"),
+        (5, "must be an iterable, got int"),
+        (None, "must be an iterable, got NoneType"),
+    ],
+    ids=label,
+)
+def test_of_what_is_no_list_it_is_told_what_to_write(scheduler, option, value, words):
+    with pytest.raises(TypeError) as caught:
+        scheduler.every(1, print, **{option: value})
+    assert str(caught.value) == f"{option} {words}"
+    assert len(scheduler) == 0
+
+
+@pytest.mark.parametrize("executor", [4, True, "pool", print, object(), ThreadPoolExecutor], ids=label)
+def test_what_is_no_executor_is_told_in_one_way(scheduler_type, executor):
+    """Not as of `Engine`, which takes a number of workers there."""
+    with pytest.raises(TypeError, match=f"^executor must be an Executor, got {type(executor).__name__}$"):
+        scheduler_type(executor=executor)
+
+
 def test_workers_and_an_executor_exclude_each_other(scheduler_type):
     with pytest.raises(ValueError, match="max_workers and executor"):
         scheduler_type(4, executor=object())

@@ -13,7 +13,20 @@ if not in_main_interpreter():
         name="pysched._engine",
     )
 
-import pysched._engine.fork  # noqa: F401  what it does, it does at import
+try:
+    import pysched._engine.fork  # noqa: F401  what it does, it does at import
+except ModuleNotFoundError as error:
+    if error.name != "pysched._engine.fork":
+        raise
+    from os.path import abspath, dirname
+
+    folder = dirname(dirname(dirname(abspath(__file__))))
+    raise ImportError(
+        f"the compiled engine of pysched is not built, for this Python, in {folder}, which comes before an installed "
+        "pysched: leave the folder, build it there with ci/demo or `pip install -e .`, or set PYSCHED_ENGINE=pure",
+        name="pysched._engine",
+    ) from error
+
 from pysched._engine.commands import CommandScheduler
 from pysched._engine.engine import Engine
 from pysched._engine.handle import TimerHandle

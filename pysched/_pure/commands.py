@@ -177,7 +177,7 @@ class _Core:
     def report(self, exc: BaseException, command: Executable, context: Any) -> None:
         """Hand an error to whom it concerns. Never raises."""
         if self.on_error is not None:
-            call_handler(self.on_error, exc, command)
+            call_handler(self.on_error, exc, command, self.engine.name)
             return
         message = f"{self.engine.name}: a command raised an exception"
         if context is None:

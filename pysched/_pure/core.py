@@ -305,7 +305,7 @@ class Core:
         Returns what the handler raised, which is logged, or what the log raised, which is told; or None.
         """
         if self.on_error is not None:
-            return call_handler(self.on_error, error, timer)
+            return call_handler(self.on_error, error, timer, self.name)
         return log_error(f"{self.name}: a callback raised an exception", error)
 
     def run_alarms(self, session: Session, now_ns: int) -> None:
