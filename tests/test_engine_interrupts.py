@@ -118,7 +118,7 @@ def test_a_destructor_that_stops_it_amid_the_start_does_not_wait_for_that_start(
 def ends_on_main_thread(monkeypatch):
     """The threads and pools of engines whose last reference went on the main thread, by name, while the test ran."""
     names = []
-    watched = {}
+    watched = []
 
     class Thread(threading.Thread):
         def start(self):
@@ -135,7 +135,7 @@ def ends_on_main_thread(monkeypatch):
             if threading.get_ident() == MAIN.ident:
                 names.append(name)
 
-        watched[id(thing)] = weakref.ref(thing, gone)
+        watched.append(weakref.ref(thing, gone))
 
     monkeypatch.setattr(threading, "Thread", Thread)
     monkeypatch.setattr(threading.Thread, "start", Thread.start)
