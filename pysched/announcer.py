@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timezone as fixed_zone
 from typing import TYPE_CHECKING, Any
 
+from pysched.apart import is_on_main_thread
 from pysched.clock import NS
 from pysched.events import Events, JobEvent
 from pysched.job_run import at
@@ -45,18 +46,22 @@ class Announcer:
         outcome: str | None = None,
         last_error: str | None = None,
         **about: Any,
-    ) -> None:
-        """Put an event into the queue, if anybody listens. Raises nothing.
+    ) -> BaseException | None:
+        """Put an event into the queue, if anybody listens. Raises nothing; what it fails by is logged.
+
+        It is returned if it may be a signal handler's, Ctrl-C's for one, for who can raise it.
 
         `reference` 0: all jobs. `slot_ns`: the slot, Unix ns. `began_ns`: since when the duration counts, monotonic.
         `outcome`: which counter the end of the run, which is just coming, will increase; `last_error` what it will say.
         """
         if not self._events.wants(event):
-            return
+            return None
         try:
             self._events.put(self._made(event, reference, job, run, slot_ns, began_ns, outcome, last_error, about))
         except BaseException as failure:
             log_error(f"listeners of {event!r} could not be told", failure)
+            return None if isinstance(failure, Exception) or not is_on_main_thread() else failure
+        return None
 
     def _made(
         self,

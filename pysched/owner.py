@@ -101,6 +101,12 @@ class JobOwner:
     def _tell(self, event: EventName, reference: int, **about: Any) -> None:
         self.announcer.tell(event, reference, **about)
 
+    def announce(self, event: EventName, reference: int, **about: Any) -> None:
+        """Tell of what a call of the user's has done, as its last step: a Ctrl-C that comes in meanwhile is raised."""
+        interruption = self.announcer.tell(event, reference, **about)
+        if interruption is not None:
+            raise interruption
+
     def _job_decided(self, reference: int, decision: Any, when: int, slot_ns: int, count: int, late: int) -> None:  # noqa: ARG002
         self.announcer.decided(reference, decision, slot_ns, count)
 
@@ -170,7 +176,7 @@ class JobOwner:
                 self.runner.drop_retries(reference)
             finally:
                 self._job_left(reference)
-        self._tell("removed", reference, job=info)
+        self.announce("removed", reference, job=info)
         return bool(prevented)
 
     def is_calling(self, reference: int) -> bool:

@@ -454,9 +454,11 @@ class Registry:
         except BaseException:  # the id is taken, there is no memory, or a signal handler has raised, who knows where
             self._book.withdraw(reference, replaced)
             raise
-        self._owner._tell("added", reference)
-        if held:
-            self._engine.arm(reference)
-        if not self._engine.has(reference):  # it has come and gone already
-            self._owner._job_left(reference)
+        try:
+            self._owner.announce("added", reference)
+        finally:
+            if held:
+                self._engine.arm(reference)
+            if not self._engine.has(reference):  # it has come and gone already
+                self._owner._job_left(reference)
         return job_id

@@ -175,7 +175,7 @@ class Scheduler(Life):
         reference = self._book.reference_of(id)
         if not self._engine.pause(reference):
             raise KeyError(id)
-        self._owner._tell("paused", reference)
+        self._owner.announce("paused", reference)
 
     def resume_job(self, id: str) -> None:
         """Wait for the job's next slot on its old grid; a one-shot whose time has passed runs at once.
@@ -185,7 +185,7 @@ class Scheduler(Life):
         reference = self._book.reference_of(id)
         if not self._engine.resume(reference):
             raise KeyError(id)
-        self._owner._tell("resumed", reference)
+        self._owner.announce("resumed", reference)
 
     def run_job(self, id: str) -> bool:
         """Run the job now, besides its slots, paused or not: False if `max_instances` runs are busy.
@@ -267,12 +267,12 @@ class Scheduler(Life):
     def pause(self) -> None:
         """Let the slots of all jobs pass by; apart from the pauses of single jobs."""
         self._engine.pause_all()
-        self._owner._tell("paused", 0)
+        self._owner.announce("paused", 0)
 
     def resume(self) -> None:
         """End `pause`."""
         self._engine.resume_all()
-        self._owner._tell("resumed", 0)
+        self._owner.announce("resumed", 0)
 
     # -- looking --
 

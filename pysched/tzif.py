@@ -45,14 +45,14 @@ def _file_of(rule: bytes) -> bytes:
 
 
 def _halves(content: bytes) -> list[ZoneInfo]:
-    """Zones in which the summer time of a file's rule lasts nearly all year, and a day. Raises what zoneinfo raises.
+    """Zones in which the summer time of a file's rule lasts nearly all year, and some days. Raises what zoneinfo raises.
 
     For what offsets a rule, which is text, has is known by zoneinfo alone, and each may hold for an hour of a year.
     """
     names_and_offsets, *changes = content[:-1].rpartition(b"\n")[2].split(b",")
     if content[4:5] == b"\0" or not changes:
         return []
-    ways = (b",0/0,J365/0", b",0/0,1/0")
+    ways = (b",0/0,J365/0", b",0/0,9/0")
     return [ZoneInfo.from_file(BytesIO(_file_of(names_and_offsets + changes))) for changes in ways]
 
 

@@ -594,7 +594,7 @@ def test_the_thread_has_its_name_and_comes_with_the_first_event(make_scheduler):
 def test_ctrl_c_in_the_start_of_the_thread_gives_no_second_one_and_costs_no_event(
     make_scheduler, logged, monkeypatch, moment
 ):
-    """It is logged, as one anywhere in the telling."""
+    """It comes out of the call, and is logged, as one anywhere in the telling."""
     scheduler, told, ended = make_scheduler(1, name="tick"), [], threading.Event()
     begin, interrupted = events_module.start_new_thread, threading.Event()
 
@@ -614,9 +614,11 @@ def test_ctrl_c_in_the_start_of_the_thread_gives_no_second_one_and_costs_no_even
 
     monkeypatch.setattr(events_module, "start_new_thread", start_new_thread)
     scheduler.on("added", lambda event: told.append((event.job_id, threading.current_thread().ident)))
-    for number in range(3):
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.every("1h", nothing, id="k0")
+    interrupted.set()
+    for number in range(1, 3):
         scheduler.every("1h", nothing, id=f"k{number}")
-        interrupted.set()
         if number == 1:
             assert moment == "before it" or ended.wait(WAIT)
     assert wait_until(lambda: len(told) == 3)
@@ -921,3 +923,41 @@ def test_a_shutdown_while_the_thread_for_listeners_begins(monkeypatch):
     go.set()
     assert events.end(WAIT) is True
     assert len(told) == 1
+
+
+CALLS_THAT_ARE_TOLD = {
+    "added": lambda scheduler: scheduler.every("1h", nothing, id="job"),
+    "paused": lambda scheduler: scheduler.pause_job("job"),
+    "resumed": lambda scheduler: scheduler.resume_job("job"),
+    "removed": lambda scheduler: scheduler.remove_job("job"),
+}
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("event", CALLS_THAT_ARE_TOLD)
+def test_a_ctrl_c_while_an_event_is_made_comes_out_of_the_call_which_is_done(
+    make_scheduler, clock, logged, monkeypatch, event, raised
+):
+    """Whoever reads the log learns that the event was not told."""
+    scheduler, ran = make_scheduler(clock=clock), []
+    scheduler.on(event, nothing)
+    if event != "added":
+        scheduler.every("1h", lambda: ran.append(1), id="job")
+    if event == "resumed":
+        scheduler.pause_job("job")
+
+    def comes(*args):
+        raise raised
+
+    with monkeypatch.context() as patched:
+        patched.setattr(scheduler._owner.announcer, "_made", comes)
+        with pytest.raises(raised):
+            CALLS_THAT_ARE_TOLD[event](scheduler)
+    assert [f"listeners of {event!r} could not be told" in text for _, text, _ in logged] == [True]
+    jobs = scheduler.list_jobs()
+    assert [job["id"] for job in jobs] == ([] if event == "removed" else ["job"])
+    scheduler.start_background()
+    clock.advance(3600)
+    assert scheduler._runner.all_open() == []
+    assert sum(job["run_count"] for job in scheduler.list_jobs()) == (event in ("added", "resumed"))
+    scheduler._check()

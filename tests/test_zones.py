@@ -118,6 +118,7 @@ def test_tz_may_name_a_file(machine, monkeypatch, tmp_path, prefix):
         "AAA24",
         "AAA-1A24:00,0,0",  # for an hour a year
         "AAA24BBB,J30,J210",  # in winter
+        "AAA24BBB0,J30,J210",  # and a day more in summer
         "AAA-23:30BBB,M3.2.0,M11.1.0",  # summer is an hour more
         "AAA-23:30BBB",
         "EST5EDT,M3",
