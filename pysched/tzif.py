@@ -45,7 +45,7 @@ def _file_of(rule: bytes) -> bytes:
 
 
 def _halves(content: bytes) -> list[ZoneInfo]:
-    """Zones in which the summer time of a file's rule lasts nearly all year, and some days. Raises what zoneinfo raises.
+    """Zones in which the summer time of a file's rule lasts all year, and some days. Raises what zoneinfo raises.
 
     For what offsets a rule, which is text, has is known by zoneinfo alone, and each may hold for an hour of a year.
     """
