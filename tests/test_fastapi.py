@@ -91,11 +91,12 @@ def own(scheduler, events):
 def test_jobs_run_while_the_application_serves_and_not_afterwards(scheduler):
     ran = threading.Event()
     app = FastAPI(lifespan=scheduler_lifespan(scheduler))
+    app.state.scheduler = scheduler
 
     @app.get("/jobs")
-    def jobs():
+    def jobs(request: Request):  # FastAPI keeps it for ever: it must not hold the scheduler
         assert ran.wait(WAIT)
-        return [job["name"] for job in scheduler.list_jobs()]
+        return [job["name"] for job in request.app.state.scheduler.list_jobs()]
 
     async def main():
         scheduler.every("5ms", ran.set, name="tick")
