@@ -310,7 +310,8 @@ def test_under_runserver_one_process_runs_the_jobs(project, reload):
         str(project / "manage.py"), "runserver", address, *options, cwd=project, start_new_session=True
     )
     try:
-        assert wait_until(lambda: any(what == "ran" for what, _ in told(project))), told(project)
+        # The job may run before the line is written that says that it was started.
+        assert wait_until(lambda: {"ran", "ready True False"} <= {what for what, _ in told(project)}), told(project)
         lines = told(project)
         [server] = psutil.Process(process.pid).children() if reload else [psutil.Process(process.pid)]
         assert [pid for what, pid in lines if what == "ran"] == [server.pid]
