@@ -344,15 +344,13 @@ class Loop:
         What fails by itself, a pool without memory for its last word say, would fail for ever.
         """
         interruption: BaseException | None = None
-        over, tries = False, 0
-        while not over and tries < TRIES:
-            tries += 1
+        for _ in range(TRIES):
             try:
                 if not session.closed or session.hand_off is not None:
                     self._close(session)
                 if session.interruptible:
                     self._core.end_interrupted()
-                over = True
+                break
             except BaseException as error:
                 interruption = error
         if interruption is not None:
