@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -310,3 +311,23 @@ def listening(handler):
         yield
     finally:
         logging.getLogger("pysched").removeHandler(handler)
+
+
+@contextmanager
+def handler_that_raises() -> Iterator[Callable[[], None]]:
+    """Gives what has a handler on the main thread raise RuntimeError("of a signal handler"), and waits for that."""
+    raised = threading.Event()
+
+    def handler(number: int, frame: object) -> None:
+        raised.set()
+        raise RuntimeError("of a signal handler")
+
+    def interrupt() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+        raised.wait(WAIT)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        yield interrupt
+    finally:
+        signal.signal(signal.SIGUSR1, before)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import threading
 
 import pytest
-from support import WAIT, assert_quiet, run_python, wait_until
+from support import WAIT, assert_quiet, handler_that_raises, run_python, wait_until
 
 from pysched import lifecycle
 from pysched.apart import apart
@@ -264,23 +263,9 @@ def test_what_the_first_start_imports_is_not_imported_where_signal_handlers_run(
 
 def test_a_runtime_error_of_a_signal_handler_is_not_taken_for_the_end_of_the_interpreter(unarmed):
     _, acts = unarmed
-    over = threading.Event()
-
-    def handler(number, frame):
-        over.set()
-        raise RuntimeError("of a signal handler")
-
-    def interrupt():
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
-        over.wait(WAIT)
-
-    acts.append(interrupt)
-    before = signal.signal(signal.SIGUSR1, handler)
-    try:
-        with pytest.raises(RuntimeError, match="of a signal handler"):
-            lifecycle.arm()
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+    with handler_that_raises() as interrupt, pytest.raises(RuntimeError, match="of a signal handler"):
+        acts.append(interrupt)
+        lifecycle.arm()
     assert not lifecycle.exiting()
     assert wait_until(lambda: lifecycle._armed)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import signal
 import sys
 import threading
 import time
@@ -12,7 +11,7 @@ import weakref
 
 import pytest
 from sample_commands import TYPES_OF_ERRORS, Bare, FailingKey, Note, drain, raiser, size_of
-from support import WAIT, in_other_thread
+from support import WAIT, handler_that_raises, in_other_thread
 
 from pysched.cancellation import CancellationRegistry
 from pysched.commands import BasicSchedulerContext, Command
@@ -523,26 +522,19 @@ def test_where_no_thread_can_be_started_an_empty_queue_is_polled_as_the_referenc
 
 
 def test_a_runtime_error_of_a_signal_handler_is_not_taken_for_a_lack_of_threads(monkeypatch):
-    start, over = threading.Thread.start, threading.Event()
+    start, program = threading.Thread.start, Program()
+    with handler_that_raises() as interrupt:
 
-    def handler(number, frame):
-        over.set()
-        raise RuntimeError("of a signal handler")
+        def interrupted(self):
+            interrupt()
+            start(self)
 
-    def interrupted(self):
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
-        over.wait(WAIT)
-        start(self)
-
-    program = Program()
-    monkeypatch.setattr(threading.Thread, "start", interrupted)
-    before = signal.signal(signal.SIGUSR1, handler)
-    try:
-        with pytest.raises(RuntimeError, match="of a signal handler"):
-            program.run()
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-        program.stop_event.set()
+        monkeypatch.setattr(threading.Thread, "start", interrupted)
+        try:
+            with pytest.raises(RuntimeError, match="of a signal handler"):
+                program.run()
+        finally:
+            program.stop_event.set()
 
 
 class ListQueue:
